@@ -1,0 +1,88 @@
+"""Words in, ids out: a word-level tokenizer on the Rust `tokenizers` library."""
+
+import os
+
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # ids 0 to 4, in every vocabulary
+
+
+class ToyBertTokenizer(PreTrainedTokenizerFast):
+    """Splits text into lower-case words and frames them as BERT does: `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
+
+    A word that the vocabulary lacks is one `[UNK]`. Text is brought to Unicode's NFC form, lower-cased and split on
+    white space. With `split_punctuation`, every punctuation mark is a word of its own: "The cat sat." has four. Without
+    it, only white space divides, so that symbols such as `dx:I10` stay whole.
+
+    `ToyBertTokenizer(vocab=...)` takes a dict from word to id whose first five are the special tokens, or nothing but
+    them when `vocab` is left out: `ToyBertTokenizer().train_new_from_iterator(texts, vocab_size=500)` learns the rest.
+
+    Raises:
+        ValueError: the vocabulary does not give [PAD], [UNK], [CLS], [SEP], [MASK] the ids 0 to 4.
+        FileNotFoundError: `tokenizer_file` does not exist.
+    """
+
+    vocab_files_names = {"tokenizer_file": "tokenizer.json"}
+    model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    padding_side = "right"
+    truncation_side = "right"
+
+    def __init__(
+        self,
+        vocab=None,
+        tokenizer_file=None,
+        tokenizer_object=None,
+        split_punctuation=True,
+        model_max_length=64,
+        **kwargs,
+    ):
+        if tokenizer_object is not None:
+            tokenizer = Tokenizer.from_str(tokenizer_object.to_str())  # a copy: the caller's stays as it is
+        elif tokenizer_file is not None:
+            if not os.path.isfile(tokenizer_file):
+                raise FileNotFoundError(f"tokenizer_file {tokenizer_file} does not exist or is not a file")
+            tokenizer = Tokenizer.from_file(str(tokenizer_file))
+        else:
+            if vocab is None:
+                vocab = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
+            if not isinstance(vocab, dict):
+                raise ValueError(f"vocab must be a dict from word to id, got {type(vocab).__name__} {vocab!r}")
+            tokenizer = Tokenizer(models.WordLevel(vocab, unk_token="[UNK]"))
+        ids = [tokenizer.token_to_id(token) for token in SPECIAL_TOKENS]
+        if ids != [0, 1, 2, 3, 4]:
+            raise ValueError(f"the vocabulary must give {', '.join(SPECIAL_TOKENS)} the ids 0 to 4, it gives {ids}")
+
+        # The same few lines serve a new tokenizer and a loaded one, so the two can't drift apart.
+        tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+        splitters = [pre_tokenizers.WhitespaceSplit()]
+        if split_punctuation:
+            splitters.append(pre_tokenizers.Punctuation(behavior="isolated"))
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(splitters)
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+        )
+        # Joins words with a space and, where punctuation was split off, sets it back on its word.
+        # No word can begin with a space, so the prefix of word pieces never applies.
+        tokenizer.decoder = decoders.WordPiece(prefix=" ", cleanup=split_punctuation)
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+
+        # Newer versions of the library hand over parts of the file that this class sets itself,
+        # and write facts about one loading into tokenizer_config.json.
+        for name in ("post_processor", "tokenizer_padding", "tokenizer_truncation", "_json_truncation", "_json_padding"):
+            kwargs.pop(name, None)
+        for name, token in zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS):
+            kwargs.setdefault(f"{name}_token", token)
+        kwargs.setdefault("clean_up_tokenization_spaces", False)  # the decoder does it
+        super().__init__(
+            tokenizer_object=tokenizer,
+            split_punctuation=split_punctuation,
+            model_max_length=model_max_length,
+            **kwargs,
+        )
+        self.split_punctuation = split_punctuation
+        for name in ("backend", "is_local", "local_files_only"):
+            self.init_kwargs.pop(name, None)

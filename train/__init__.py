@@ -1,0 +1,1 @@
+"""Everything that made ToyBERT: the corpora, the data path, the loop, the recipes and the evaluation."""
