@@ -1,0 +1,199 @@
+"""Measures a checkpoint on held-out text, each figure beside what can be had without a network."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from accelerate import Accelerator
+from datasets import Dataset as TextDataset
+from datasets import DatasetDict
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from transformers import AutoModelForPreTraining, AutoModelForSequenceClassification, PreTrainedTokenizerBase
+
+from toybert.train import baselines, cli
+from toybert.train.data import CORPORA, FinetuneDataset, LengthBatchSampler, PretrainDataset, as_is, load_corpus
+from toybert.train.hub import load_model, load_tokenizer
+
+# Words that grammar asks for; "content_" figures leave them and punctuation out.
+FUNCTION_WORDS = frozenset(
+    """a an and are as at be but by did do for from had he her him his i in into is it its me my no nobody not of off
+    on one or our out over she so than that the their them then there they this to too up very was we were what when
+    where which while who with you your""".split()
+)
+PROMPTS = (
+    "The dog saw the cat and began to [MASK].",
+    "The [MASK] was warm and smelled of bread.",
+    "It rained all day, and her coat was [MASK].",
+)
+
+
+def content_words(tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
+    """Marks, bool (V,), the words that are neither punctuation nor function words nor special."""
+    content = np.zeros(len(tokenizer), dtype=bool)
+    for word, index in tokenizer.get_vocab().items():
+        content[index] = word.isalnum() and word not in FUNCTION_WORDS
+    return content
+
+
+def evaluation_loader(dataset: Any, accelerator: Accelerator, batch_size: int = 128) -> Any:
+    """Makes a prepared loader of a dataset's rows; give it to the functions below."""
+    sampler = LengthBatchSampler(dataset.lengths, batch_size)
+    loader = DataLoader(dataset, batch_sampler=sampler, collate_fn=as_is, generator=torch.Generator())
+    return accelerator.prepare(loader)
+
+
+@torch.no_grad()
+def evaluate_pretraining(
+    model: nn.Module, loader: Any, accelerator: Accelerator, content: np.ndarray | None = None
+) -> dict[str, float]:
+    """Gives loss and accuracy of both tasks, always for the same masks and pairs: those of epoch 0.
+
+    With `content` (see `content_words`), also the accuracy at the targets that are content words.
+    """
+    model.eval()
+    loader.set_epoch(0)
+    is_content = torch.as_tensor(content if content is not None else [], device=accelerator.device)
+    rows = []
+    for batch in loader:
+        output = model(**batch)
+        chosen = batch["labels"] != -100
+        logits = output.prediction_logits  # (N, V), or (B, S, V) without sparse_prediction
+        logits, target = logits[chosen] if logits.dim() == 3 else logits, batch["labels"][chosen]
+        right = (logits.argmax(-1) == target).float()
+        known = is_content[target].float() if content is not None else torch.zeros_like(right)
+        words = torch.stack(
+            [F.cross_entropy(logits.float(), target, reduction="none"), right, torch.ones_like(right), right * known, known]
+        ).T  # (N, 5)
+        by_row = torch.zeros(len(chosen), 5, device=words.device).index_add(0, chosen.nonzero()[:, 0], words)
+        nsp_logits, nsp_target = output.seq_relationship_logits.float(), batch["next_sentence_label"]
+        pairs = torch.stack(
+            [F.cross_entropy(nsp_logits, nsp_target, reduction="none"), (nsp_logits.argmax(-1) == nsp_target).float()]
+        ).T  # (B, 2)
+        rows.append(accelerator.gather_for_metrics(torch.cat([by_row, pairs], dim=1)).cpu())
+    every = torch.cat(rows).double()
+    loss, right, count, content_right, content_count, nsp_loss, nsp_right = every.sum(0).tolist()
+    figures = {
+        "mlm_loss": loss / count,
+        "mlm_accuracy": right / count,
+        "nsp_loss": nsp_loss / len(every),
+        "nsp_accuracy": nsp_right / len(every),
+    }
+    return figures if content is None else {**figures, "content_accuracy": content_right / max(content_count, 1)}
+
+
+@torch.no_grad()
+def evaluate_classification(model: nn.Module, loader: Any, accelerator: Accelerator) -> dict[str, float]:
+    """Gives the loss and the accuracy of a classifier."""
+    model.eval()
+    rows = []
+    for batch in loader:
+        logits = model(**batch).logits.float()
+        right = (logits.argmax(-1) == batch["labels"]).float()
+        loss = F.cross_entropy(logits, batch["labels"], reduction="none")
+        rows.append(accelerator.gather_for_metrics(torch.stack([loss, right], dim=1)).cpu())
+    loss, right = torch.cat(rows).double().mean(0).tolist()
+    return {"loss": loss, "accuracy": right}
+
+
+@torch.no_grad()
+def fill_mask(model: Any, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], top: int = 3) -> list[dict[str, Any]]:
+    """Gives the likeliest words at the (first) [MASK] of each text, with their probabilities."""
+    model.eval()
+    batch = tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt").to(model.device)
+    logits: Tensor = model(**batch)["prediction_logits"]
+    samples = []
+    for text, ids, row in zip(texts, batch["input_ids"], logits, strict=True):
+        place = int((ids == tokenizer.mask_token_id).nonzero()[0])
+        probability, word = row[place].softmax(-1).topk(top)
+        words = tokenizer.convert_ids_to_tokens(word.tolist())
+        samples.append({"text": text, "words": [[w, round(p, 3)] for w, p in zip(words, probability.tolist(), strict=True)]})
+    return samples
+
+
+def related_documents(documents: TextDataset) -> np.ndarray | None:
+    """Marks, bool (documents, documents), those that share a person or the topic; None where the corpus names neither."""
+    if not {"script", "people"} <= set(documents.column_names):
+        return None
+    scripts, people = np.array(documents["script"]), [set(names) for names in documents["people"]]
+    shared = np.array([[bool(a & b) for b in people] for a in people])
+    return shared | (scripts[:, None] == scripts[None])
+
+
+def pretraining_report(folder: str | Path, corpus: DatasetDict, accelerator: Accelerator) -> dict[str, Any]:
+    """Gives everything that is measured of a pre-trained checkpoint, on the test documents."""
+    tokenizer = load_tokenizer(folder)
+    content = content_words(tokenizer)
+    model = accelerator.prepare(load_model(AutoModelForPreTraining, folder))
+    training = PretrainDataset(corpus["train"]["sentences"], tokenizer)
+    test = PretrainDataset(corpus["test"]["sentences"], tokenizer)
+    figures = evaluate_pretraining(model, evaluation_loader(test, accelerator), accelerator, content)
+    held_out = {"": test}
+    nsp = {"accuracy": figures["nsp_accuracy"], "loss": figures["nsp_loss"], "chance_accuracy": 0.5}
+    related = related_documents(corpus["test"])
+    if related is not None:
+        hard = PretrainDataset(corpus["test"]["sentences"], tokenizer, related=related)
+        held_out["hard_"] = hard
+        hard_figures = evaluate_pretraining(model, evaluation_loader(hard, accelerator), accelerator)
+        nsp["hard_accuracy"] = hard_figures["nsp_accuracy"]
+    return {
+        "mlm": {
+            "loss": figures["mlm_loss"],
+            "accuracy": figures["mlm_accuracy"],
+            "content_accuracy": figures["content_accuracy"],
+            **baselines.masked_word_baselines(training, test, content),
+        },
+        "nsp": {**nsp, **baselines.next_sentence_baselines(training, held_out, content)},
+        "samples": fill_mask(accelerator.unwrap_model(model), tokenizer, PROMPTS),
+    }
+
+
+def classification_report(folder: str | Path, corpus: DatasetDict, accelerator: Accelerator) -> dict[str, Any]:
+    """Gives everything that is measured of a fine-tuned checkpoint, on the test sentences."""
+    tokenizer = load_tokenizer(folder)
+    model = accelerator.prepare(load_model(AutoModelForSequenceClassification, folder))
+    splits = {name: (rows["text"][:], rows["label"][:]) for name, rows in corpus.items()}
+    test = FinetuneDataset(*splits["test"], tokenizer)
+    figures = evaluate_classification(model, evaluation_loader(test, accelerator), accelerator)
+    return {"sentiment": {**figures, **baselines.text_baselines(splits["train"], splits["validation"], splits["test"])}}
+
+
+def table(results: dict[str, Any]) -> str:
+    """Lays out results for a terminal."""
+    lines = []
+    for part in ("mlm", "nsp", "sentiment"):
+        if part in results:
+            lines += [f"{part}", *(f"  {name.replace('_', ' '):36}{value:8.3f}" for name, value in results[part].items())]
+    for sample in results.get("samples", []):
+        words = ", ".join(f"{word} {probability:.2f}" for word, probability in sample["words"])
+        lines.append(f"  {sample['text']:52} {words}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Evaluates the checkpoint that the command line names."""
+    parser = argparse.ArgumentParser(prog="python -m toybert.train.evaluate", description=__doc__)
+    parser.add_argument("checkpoint", help="a folder or a Hub id: a pre-trained model, or a sentiment classifier")
+    parser.add_argument("--corpus", help="its corpus folder (default: the stories, or the sentiment sentences)")
+    parser.add_argument("--output", type=Path, help="write the results there, as JSON")
+    options = parser.parse_args()
+    accelerator = Accelerator()
+    architectures = json.loads((Path(options.checkpoint) / "config.json").read_text(encoding="utf-8"))["architectures"]
+    if architectures == ["ToyBertForSequenceClassification"]:
+        corpus = load_corpus(options.corpus or CORPORA / "sentiment", columns=["text", "label"])
+        results = classification_report(options.checkpoint, corpus, accelerator)
+    else:
+        corpus = load_corpus(options.corpus or CORPORA / "stories", columns=["sentences"])
+        results = pretraining_report(options.checkpoint, corpus, accelerator)
+    accelerator.print(table(results))
+    if options.output and accelerator.is_main_process:
+        options.output.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    cli.run(main)

@@ -1,0 +1,73 @@
+"""Folders that load anywhere: what a run starts from, and what it leaves behind."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import HfApi
+from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers.utils import logging
+
+ROOT = Path(__file__).resolve().parents[1]  # the repository's root: the shipped model and its code
+CODE = ("configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert.py")
+
+
+def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
+    """Loads a checkpoint's tokenizer as any outside user would."""
+    return AutoTokenizer.from_pretrained(str(folder), trust_remote_code=True)
+
+
+def load_model(auto_class: Any, folder: str | Path, **changes: Any) -> Any:
+    """Loads a checkpoint's model as any outside user would; `changes` go into its configuration.
+
+    Through an Auto class, since only such a model takes its code along when it is saved.
+
+    Raises:
+        FileNotFoundError: the folder is missing, or is no checkpoint.
+    """
+    looks_like_hub_id = not Path(folder).exists() and str(folder).count("/") == 1 and str(folder)[0] not in "./"
+    if not looks_like_hub_id and not (Path(folder) / "config.json").is_file():
+        raise FileNotFoundError(f"{folder} is no checkpoint: it has no config.json")
+    return auto_class.from_pretrained(str(folder), trust_remote_code=True, **changes)
+
+
+def save_hub_folder(model: Any, tokenizer: PreTrainedTokenizerBase, folder: Path, **restored: Any) -> None:
+    """Saves a model, its tokenizer and its code as a folder that loads by itself with trust_remote_code.
+
+    Every file is written elsewhere first and then moved into place, so that an interruption leaves no half of one.
+
+    Args:
+        restored: configuration fields that the run had changed for itself, with the values to save.
+    """
+    for name, value in restored.items():
+        setattr(model.config, name, value)
+    unfinished = folder / "model.unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    model.save_pretrained(unfinished)
+    if bars:
+        logging.enable_progress_bar()
+    tokenizer.save_pretrained(unfinished)
+    for name in CODE:
+        shutil.copyfile(ROOT / name, unfinished / name)
+    for path in sorted(unfinished.iterdir()):
+        os.replace(path, folder / path.name)
+    unfinished.rmdir()
+
+
+def push(folder: Path, repo_id: str) -> None:
+    """Uploads a run's folder to the Hub, without its checkpoints.
+
+    Raises:
+        OSError: there is no login, no network, or no right to write; the folder is whole all the same.
+    """
+    api = HfApi()
+    try:
+        api.create_repo(repo_id, exist_ok=True)
+        url = api.upload_folder(repo_id=repo_id, folder_path=folder, ignore_patterns=["checkpoints/*", "*.unfinished/*"])
+    except (HfHubHTTPError, OfflineModeIsEnabled, LocalTokenNotFoundError, OSError) as error:
+        raise OSError(f"could not upload {folder} to {repo_id} (it is saved all the same): {error}") from error
+    print(f"uploaded {folder} to {url}")

@@ -1,0 +1,82 @@
+"""The optimisers of the recipes: AdamW for all, or Muon for the layers' matrices beside it."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+
+def orthogonalised(matrices: Tensor, steps: int = 5) -> Tensor:
+    """Moves all singular values of a stack of matrices (N, rows, columns) near to 1, rows <= columns.
+
+    Newton-Schulz iteration with the quintic polynomial of Jordan et al. 2024 (Muon), which needs only matrix products.
+    """
+    x = matrices / (matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    for _ in range(steps):
+        gram = x @ x.mT
+        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+    return x
+
+
+class Muon(torch.optim.Optimizer):
+    """Steps each matrix along the orthogonal matrix nearest to its momentum (Jordan et al. 2024).
+
+    `torch.optim.Muon` iterates in bf16 on every device and one matrix at a time, which a CPU pays for dearly. Here it
+    is float32 on a CPU, and matrices of one shape (or its transpose) go through together.
+    """
+
+    def __init__(self, params: Iterable[nn.Parameter], lr: float = 0.02, momentum: float = 0.95, weight_decay: float = 0.0):
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        """Does one step with Nesterov momentum."""
+        for group in self.param_groups:
+            stacks: dict[tuple[int, int], list[tuple[nn.Parameter, Tensor]]] = {}
+            for param in group["params"]:
+                if param.grad is None:
+                    continue
+                state = self.state[param]
+                if not state:
+                    state["momentum"] = torch.zeros_like(param.grad)
+                state["momentum"].lerp_(param.grad, 1 - group["momentum"])
+                update = param.grad.lerp(state["momentum"], group["momentum"])
+                update = update if update.shape[0] <= update.shape[1] else update.mT
+                stacks.setdefault(tuple(update.shape), []).append((param, update))
+            for entries in stacks.values():
+                stack = torch.stack([update for _, update in entries])
+                updates = orthogonalised(stack.bfloat16() if stack.is_cuda else stack.float())
+                for (param, _), update in zip(entries, updates, strict=True):
+                    rows, columns = param.shape
+                    update = update if rows <= columns else update.mT
+                    param.mul_(1 - group["lr"] * group["weight_decay"])
+                    param.add_(update.to(param.dtype), alpha=-group["lr"] * max(1, rows / columns) ** 0.5)
+
+
+def make_optimizers(
+    model: nn.Module, *, learning_rate: float, weight_decay: float, muon_learning_rate: float = 0.0
+) -> list[torch.optim.Optimizer]:
+    """Makes AdamW for every parameter or, with a `muon_learning_rate`, Muon for the layers' matrices and AdamW for the rest.
+
+    Biases and norms do not decay (section A.2 gives 0.01 for the others). Without decay, AdamW is Adam.
+    """
+    layer_matrices, matrices, vectors = [], [], []
+    for name, param in model.named_parameters():
+        if param.ndim < 2:
+            vectors.append(param)
+        elif muon_learning_rate and ".layers." in name:
+            layer_matrices.append(param)
+        else:
+            matrices.append(param)
+    groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    optimizers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, lr=learning_rate, fused=True)]
+    if layer_matrices:
+        optimizers.append(Muon(layer_matrices, lr=muon_learning_rate))
+    return optimizers
+
+
+def warmup_then_linear(step: int, warmup_steps: int, total_steps: int) -> float:
+    """Gives the factor on the learning rate: up from 0 over the warm-up, then down to 0 at the last step (section A.2)."""
+    if step < warmup_steps:
+        return (step + 1) / (warmup_steps + 1)
+    return max(0.0, (total_steps - step) / max(1, total_steps - warmup_steps))

@@ -1,0 +1,119 @@
+"""The pictures of a run, drawn without a screen."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerBase
+
+Entries = list[dict[str, float]]
+
+
+def save(figure: Any, path: Path) -> None:
+    """Writes a figure as a PNG, making its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120, bbox_inches="tight")
+    plt.close(figure)
+
+
+def curve(axes: Any, train: Entries, validation: Entries, name: str, title: str, validation_name: str = "") -> None:
+    """Draws one loss by step, in training and on held-out text; values that are no numbers are left out."""
+    for entries, key, style, label in (
+        (train, name, {"color": "tab:blue", "linewidth": 1.2}, "training"),
+        (validation, validation_name or name, {"color": "tab:orange", "marker": "o", "markersize": 4}, "validation"),
+    ):
+        points = sorted({entry["step"]: entry[key] for entry in entries if np.isfinite(entry.get(key, np.nan))}.items())
+        if points:
+            axes.plot(*zip(*points, strict=True), label=label, **style)
+    axes.set(title=title, xlabel="optimiser step", ylabel="cross-entropy (nats)")
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    if axes.lines:
+        axes.legend()
+
+
+def accuracy_curve(axes: Any, validation: Entries, names: dict[str, str]) -> None:
+    """Draws accuracies by epoch."""
+    for key, label in names.items():
+        points = [(entry["epoch"], entry[key]) for entry in validation if key in entry]
+        if points:
+            axes.plot(*zip(*points, strict=True), marker="o", markersize=4, label=label)
+    axes.set(title="Accuracy by epoch", xlabel="epoch", ylabel="accuracy", ylim=(0, 1.02))
+    axes.grid(alpha=0.3)
+    if axes.lines:
+        axes.legend()
+
+
+def plot_pretraining(progress: Any, folder: Path) -> None:
+    """Draws the two losses of pre-training apart, and both accuracies on the validation documents."""
+    figure, (mlm, nsp, accuracy) = plt.subplots(1, 3, figsize=(13, 3.6))
+    curve(mlm, progress.train, progress.validation, "mlm_loss", "Masked words")
+    curve(nsp, progress.train, progress.validation, "nsp_loss", "Next sentence")
+    nsp.axhline(np.log(2), color="grey", linestyle=":", linewidth=1)
+    nsp.annotate("chance", (0, np.log(2)), xytext=(2, 3), textcoords="offset points", color="grey", fontsize=8)
+    names = {"mlm_accuracy": "masked words (validation)", "nsp_accuracy": "next sentence (validation)"}
+    accuracy_curve(accuracy, progress.validation, names)
+    save(figure, folder / "pretraining.png")
+
+
+def plot_finetuning(progress: Any, folder: Path) -> None:
+    """Draws the loss of fine-tuning, and the accuracies on the training and the validation sentences."""
+    figure, (loss, accuracy) = plt.subplots(1, 2, figsize=(9, 3.6))
+    curve(loss, progress.train, progress.validation, "loss", "Sentiment")
+    accuracy_curve(accuracy, progress.validation, {"train_accuracy": "training", "accuracy": "validation"})
+    save(figure, folder / "finetuning.png")
+
+
+@torch.no_grad()
+def plot_attention(model: Any, tokenizer: PreTrainedTokenizerBase, first: str, second: str, path: Path) -> None:
+    """Draws who attends to whom in a pair of sentences: a row a layer, a column a head."""
+    batch = tokenizer(first, second, return_tensors="pt").to(model.device)
+    attentions = model(**batch, output_attentions=True).attentions
+    words = tokenizer.convert_ids_to_tokens(batch["input_ids"][0].tolist())
+    layers, heads = len(attentions), attentions[0].shape[1]
+    figure, grid = plt.subplots(layers, heads, figsize=(3.4 * heads, 3.4 * layers), squeeze=False)
+    for layer, weights in enumerate(attentions):
+        for head in range(heads):
+            axes = grid[layer][head]
+            axes.imshow(weights[0, head].cpu(), cmap="Blues", vmin=0, vmax=1)
+            axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=9)
+            axes.set_xticks(range(len(words)), words, rotation=90, fontsize=6)
+            axes.set_yticks(range(len(words)), words, fontsize=6)
+    figure.supxlabel("attended to")
+    figure.supylabel("attending")
+    figure.tight_layout()
+    save(figure, path)
+
+
+def nearest_words(embedding: torch.Tensor, tokenizer: PreTrainedTokenizerBase, words: list[str], top: int) -> list[list[tuple]]:
+    """Gives the words whose embeddings point most nearly the same way as each word's, with the cosine."""
+    unit = torch.nn.functional.normalize(embedding - embedding.mean(0), dim=1)
+    ids = tokenizer.convert_tokens_to_ids(words)
+    similarity = unit[ids] @ unit[5:].T  # no special tokens
+    value, index = similarity.topk(top + 1, dim=1)  # the nearest is the word itself
+    return [
+        list(zip(tokenizer.convert_ids_to_tokens((i[1:] + 5).tolist()), v[1:].tolist(), strict=True))
+        for i, v in zip(index, value, strict=True)
+    ]
+
+
+def plot_neighbours(model: Any, tokenizer: PreTrainedTokenizerBase, words: list[str], path: Path, top: int = 6) -> None:
+    """Draws the nearest neighbours of some words in the space of token embeddings."""
+    words = [word for word in words if word in tokenizer.get_vocab()]
+    embedding = model.get_input_embeddings().weight.detach().float().cpu()
+    figure, grid = plt.subplots(2, -(-len(words) // 2), figsize=(12, 4.6), squeeze=False)
+    for axes in grid.flat[len(words) :]:
+        axes.axis("off")
+    for axes, word, neighbours in zip(grid.flat, words, nearest_words(embedding, tokenizer, words, top), strict=False):
+        names, values = zip(*reversed(neighbours), strict=True)
+        axes.barh(names, values, color="tab:blue")
+        axes.set(title=word, xlim=(0, 1))
+    figure.supxlabel("cosine of the token embeddings")
+    figure.tight_layout()
+    save(figure, path)
