@@ -63,7 +63,7 @@ class ToyBertConfig(PretrainedConfig):
         self.check()
 
     def check(self):
-        """Refuses values that no model can be built from; models ask again, since fields can be set after construction."""
+        """Refuses values that no model can be built from; a model asks again, as fields can be set later."""
         for name in (
             "vocab_size",
             "hidden_size",

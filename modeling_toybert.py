@@ -85,7 +85,9 @@ class BERTEmbedding(nn.Module):
         except IndexError:  # on a CPU; a GPU only knows an assertion, and asking beforehand would make it wait
             low, high = ids.min().item(), ids.max().item()
             worst = low if low < 0 else high
-            raise ValueError(f"{name} {worst} is outside the model's {table.num_embeddings} ({name}s start at 0)") from None
+            raise ValueError(
+                f"{name} {worst} is outside the model's {table.num_embeddings} ({name}s start at 0)"
+            ) from None
 
 
 class MultiHeadAttention(nn.Module):
@@ -208,7 +210,7 @@ class MLMHead(nn.Module):
 
 @dataclass
 class ToyBertForPreTrainingOutput(ModelOutput):
-    """Carries the sum of the two losses, both heads' logits and, last, the losses apart: their sum hides a dead head."""
+    """Carries the sum of the losses, both heads' logits and, last, the losses apart: their sum hides a dead head."""
 
     loss: Tensor | None = None
     prediction_logits: Tensor | None = None  # (B, S, V)
@@ -268,7 +270,7 @@ class ToyBertPreTrainedModel(PreTrainedModel):
 
 
 class ToyBertModel(ToyBertPreTrainedModel):
-    """Encodes a batch of sequences: embedding, layers, and the pooler unless `add_pooling_layer` is False (section 3)."""
+    """Encodes sequences: embedding, layers, and the pooler unless `add_pooling_layer` is False (section 3)."""
 
     _keys_to_ignore_on_load_unexpected = [r"^mlm_head\.", r"^nsp_head\."]
 
@@ -283,7 +285,8 @@ class ToyBertModel(ToyBertPreTrainedModel):
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
-        output_attentions: bool | None = None, output_hidden_states: bool | None = None, return_dict: bool | None = None,
+        output_attentions: bool | None = None, output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
     ) -> BaseModelOutputWithPooling | tuple:  # fmt: skip
         """Gives last_hidden_state (B, S, D), pooler_output (B, D) and, on request, hidden_states and attentions.
 
@@ -302,10 +305,8 @@ class ToyBertModel(ToyBertPreTrainedModel):
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds, and not both")
         B, S = (input_ids if inputs_embeds is None else inputs_embeds).shape[:2]
-        if position_ids is None and S > self.config.max_position_embeddings:
-            raise ValueError(
-                f"input is {S} tokens long, the model takes at most {self.config.max_position_embeddings}"
-            )
+        if position_ids is None and self.config.max_position_embeddings < S:
+            raise ValueError(f"input is {S} tokens long, the model takes at most {self.config.max_position_embeddings}")
         if output_attentions is None:
             output_attentions = self.config.output_attentions
         if output_hidden_states is None:
@@ -355,7 +356,8 @@ class ToyBertForPreTraining(ToyBertPreTrainedModel):
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None, next_sentence_label: Tensor | None = None,
-        output_attentions: bool | None = None, output_hidden_states: bool | None = None, return_dict: bool | None = None,
+        output_attentions: bool | None = None, output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
     ) -> ToyBertForPreTrainingOutput | tuple:  # fmt: skip
         """Gives both heads' logits; the loss is the sum of those whose labels are given.
 
@@ -404,7 +406,8 @@ class ToyBertForMaskedLM(ToyBertPreTrainedModel):
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
-        output_attentions: bool | None = None, output_hidden_states: bool | None = None, return_dict: bool | None = None,
+        output_attentions: bool | None = None, output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
     ) -> MaskedLMOutput | tuple:  # fmt: skip
         """Gives logits (B, S, V).
@@ -419,7 +422,9 @@ class ToyBertForMaskedLM(ToyBertPreTrainedModel):
         )  # fmt: skip
         logits, loss = self.mlm_head(encoded.last_hidden_state, labels, num_items_in_batch)
         return self._reply(
-            MaskedLMOutput(loss=loss, logits=logits, hidden_states=encoded.hidden_states, attentions=encoded.attentions),
+            MaskedLMOutput(
+                loss=loss, logits=logits, hidden_states=encoded.hidden_states, attentions=encoded.attentions
+            ),
             return_dict,
         )
 
@@ -442,7 +447,8 @@ class ToyBertForNextSentencePrediction(ToyBertPreTrainedModel):
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
-        output_attentions: bool | None = None, output_hidden_states: bool | None = None, return_dict: bool | None = None,
+        output_attentions: bool | None = None, output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
     ) -> NextSentencePredictorOutput | tuple:  # fmt: skip
         """Gives logits (B, 2); `labels` (B,) are 1 where B follows A."""
         encoded = self.bert(
@@ -477,7 +483,8 @@ class ToyBertForSequenceClassification(ToyBertPreTrainedModel):
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
-        output_attentions: bool | None = None, output_hidden_states: bool | None = None, return_dict: bool | None = None,
+        output_attentions: bool | None = None, output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
     ) -> SequenceClassifierOutput | tuple:  # fmt: skip
         """Gives logits (B, num_labels).
 

@@ -72,9 +72,15 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
 
         # Newer versions of the library hand over parts of the file that this class sets itself,
         # and write facts about one loading into tokenizer_config.json.
-        for name in ("post_processor", "tokenizer_padding", "tokenizer_truncation", "_json_truncation", "_json_padding"):
+        for name in (
+            "post_processor",
+            "tokenizer_padding",
+            "tokenizer_truncation",
+            "_json_truncation",
+            "_json_padding",
+        ):
             kwargs.pop(name, None)
-        for name, token in zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS):
+        for name, token in zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS, strict=True):
             kwargs.setdefault(f"{name}_token", token)
         kwargs.setdefault("clean_up_tokenization_spaces", False)  # the decoder does it
         super().__init__(

@@ -12,14 +12,13 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from transformers import AutoModelForPreTraining
-
-from toybert.train import cli, plots
+from toybert.train import cli, finetune, plots, pretrain
 from toybert.train.data import load_corpus
 from toybert.train.evaluate import classification_report, pretraining_report, table
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub import load_model, load_tokenizer
 from toybert.train.pretrain import PretrainOptions, train_pretraining
+from transformers import AutoModelForPreTraining
 
 ATTENTION_EXAMPLE = ("Anna lost the key of her house.", "She looked for it in the garden.")
 NEIGHBOUR_EXAMPLES = ["dog", "river", "anna", "bread", "rain", "good", "ran", "nurse"]
@@ -29,10 +28,12 @@ NEIGHBOUR_EXAMPLES = ["dog", "river", "anna", "bread", "rain", "good", "ran", "n
 class Options:
     """Holds the options of the whole run."""
 
-    output_dir: str | None = field(default=None, metadata={"help": "Default: the first free of outputs/toybert-1, -2 ..."})
-    recipe: str = field(default="default", metadata={"help": "default, or seed: the plain recipe of the specification."})
-    epochs: int | None = field(default=None, metadata={"help": "Epochs of pre-training."})
-    finetuning_epochs: int | None = field(default=None, metadata={"help": "Epochs of fine-tuning."})
+    output_dir: str | None = field(
+        default=None, metadata={"help": "Default: the first free of outputs/toybert-1, -2 ..."}
+    )
+    recipe: str = field(default="default", metadata={"help": "default, or seed: the specification's own."})
+    epochs: int | None = field(default=None, metadata={"help": "Epochs of pre-training (default: the recipe's)."})
+    finetuning_epochs: int | None = field(default=None, metadata={"help": "Epochs of fine-tuning (likewise)."})
     stories: str = field(default=PretrainOptions.corpus, metadata={"help": "The corpus folder for pre-training."})
     sentiment: str = field(default=FinetuneOptions.corpus, metadata={"help": "The corpus folder for fine-tuning."})
     seed: int = field(default=0, metadata={"help": "Of everything random."})
@@ -54,21 +55,25 @@ def train_all(options: Options) -> dict[str, Any]:
     """
     began = time.perf_counter()
     folder = Path(options.output_dir or first_free_folder())
-    seconds, steps = {}, {}
-    common: dict[str, Any] = {"recipe": options.recipe, "seed": options.seed}
+    seconds: dict[str, float] = {}
+    steps: dict[str, int] = {}
+    if options.recipe not in pretrain.RECIPES:
+        raise ValueError(f"recipe must be one of {', '.join(pretrain.RECIPES)}, got {options.recipe!r}")
+    for_pretraining: dict[str, Any] = {**pretrain.RECIPES[options.recipe], "seed": options.seed}
+    for_finetuning: dict[str, Any] = {**finetune.RECIPES[options.recipe], "seed": options.seed}
+    if options.epochs is not None:
+        for_pretraining["epochs"] = options.epochs
+    if options.finetuning_epochs is not None:
+        for_finetuning["epochs"] = options.finetuning_epochs
 
     print(f"1/4 pre-training, into {folder}", flush=True)
-    pretraining = PretrainOptions(output_dir=str(folder), corpus=options.stories, epochs=options.epochs, **common)
-    steps["pretraining"], seconds["pretraining"] = (train_pretraining(pretraining)[name] for name in ("step", "seconds"))
+    pretraining = PretrainOptions(output_dir=str(folder), corpus=options.stories, **for_pretraining)
+    steps["pretraining"], seconds["pretraining"] = step_and_seconds(train_pretraining(pretraining))
     print(f"\n2/4 fine-tuning on sentiment, into {folder / 'sentiment'}", flush=True)
     finetuning = FinetuneOptions(
-        output_dir=str(folder / "sentiment"),
-        model=str(folder),
-        corpus=options.sentiment,
-        epochs=options.finetuning_epochs,
-        **common,
+        output_dir=str(folder / "sentiment"), model=str(folder), corpus=options.sentiment, **for_finetuning
     )
-    steps["finetuning"], seconds["finetuning"] = (train_finetuning(finetuning)[name] for name in ("step", "seconds"))
+    steps["finetuning"], seconds["finetuning"] = step_and_seconds(train_finetuning(finetuning))
 
     print("\n3/4 evaluating on the test documents and sentences", flush=True)
     accelerator = Accelerator()
@@ -100,6 +105,11 @@ def train_all(options: Options) -> dict[str, Any]:
         f"{folder / 'sentiment' / 'figures'}"
     )
     return results
+
+
+def step_and_seconds(figures: dict[str, Any]) -> tuple[int, float]:
+    """Gives how many steps a run made, and how long it took."""
+    return int(figures["step"]), figures["seconds"]
 
 
 def draw(folder: Path) -> None:

@@ -7,7 +7,6 @@ import torch
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-
 from toybert.train.data import IGNORED, PretrainDataset
 
 C_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)  # inverse strengths of regularisation to choose from on validation data
@@ -92,9 +91,7 @@ def pair_features(dataset: PretrainDataset, content: np.ndarray) -> tuple[np.nda
             shared = words_a & words_b
             shared_content = sum(content[word] for word in shared)
             lengths.append([len(a), len(b), abs(len(a) - len(b))])
-            overlaps.append(
-                [len(shared), len(shared) / len(words_a | words_b), shared_content, min(shared_content, 1)]
-            )
+            overlaps.append([len(shared), len(shared) / len(words_a | words_b), shared_content, min(shared_content, 1)])
         labels.append(batch["next_sentence_label"].numpy())
     return np.array(lengths, float), np.array(overlaps, float), np.concatenate(labels)
 

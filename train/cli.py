@@ -12,18 +12,32 @@ from transformers.utils import logging
 Options = TypeVar("Options")
 
 
-def parse(options_class: type[Options], description: str, arguments: list[str] | None = None) -> Options:
-    """Reads options from the command line; a mistake in them ends the program with exit code 2."""
-    parser = HfArgumentParser(options_class, description=description)
-    (options,) = parser.parse_args_into_dataclasses(arguments, look_for_args_file=False)
+def parse(
+    options_class: type[Options], description: str | None, recipes: dict[str, dict[str, Any]] | None = None
+) -> Options:
+    """Reads options from the command line; a mistake in them ends the program with exit code 2.
+
+    `--recipe` names one of the sets of defaults; what is said beside it still counts.
+    """
+    parser = HfArgumentParser(options_class, description=description)  # type: ignore[arg-type]
+    if recipes:
+        parser.add_argument("--recipe", choices=list(recipes), default="default", help="Where the defaults come from.")
+        parser.set_defaults(**recipes[parser.parse_known_args()[0].recipe])
+    try:
+        options, *_ = parser.parse_args_into_dataclasses(look_for_args_file=False)
+    except ValueError as error:  # of the options class
+        parser.error(str(error))
     return options
 
 
 def run(main: Callable[[], Any]) -> None:
     """Runs a script, turning what a user can mend into one sentence and exit code 1."""
-    datasets.disable_progress_bars()  # they flash by; ours stay
+    datasets.disable_progress_bars()  # these two flash by; ours stay
+    logging.disable_progress_bar()
     logging.set_verbosity_error()
-    standard_logging.getLogger("accelerate").setLevel(standard_logging.ERROR)  # it warns of the tied weight at each save
+    standard_logging.getLogger("accelerate").setLevel(
+        standard_logging.ERROR
+    )  # it warns of the tied weight at each save
     try:
         main()
     except (ValueError, OSError) as error:

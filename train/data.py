@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerBase
 CORPORA = Path(__file__).parent / "corpora"
 IGNORED = -100  # what F.cross_entropy and every library call an absent label
 TRIES = 8  # draws for a false next sentence before the nearest acceptable one is taken
+NO_PAIRS = "the corpus has no two sentences that follow each other in one document: there are no pairs to make"
 
 Batch = dict[str, Tensor]
 
@@ -166,6 +167,8 @@ class PretrainDataset(Dataset):
         self.vocab_size = len(tokenizer)
         self.epoch = 0
 
+        if not len(documents):
+            raise ValueError(NO_PAIRS)
         sentences = TextDataset.from_dict({"document": range(len(documents)), "sentences": list(documents)}).map(
             self._tokenise, batched=True, remove_columns=["sentences"], desc="Tokenising", load_from_cache_file=False
         )
@@ -178,12 +181,12 @@ class PretrainDataset(Dataset):
         self._start = np.cumsum(lengths) - lengths
         self._length = lengths
 
-        self._a = np.flatnonzero(document[:-1] == document[1:]) if len(document) else np.zeros(0, dtype=np.int64)
+        self._a = np.flatnonzero(document[:-1] == document[1:])
         if not len(self._a):
-            raise ValueError("the corpus has no two sentences that follow each other in one document: no pairs to make")
+            raise ValueError(NO_PAIRS)
         self._document = document[self._a]
         # Equal text, equal key: so that a false next sentence can't happen to be the true one.
-        texts = {}
+        texts: dict[bytes, int] = {}
         self._text = np.array(
             [texts.setdefault(self._sentence(b).tobytes(), len(texts)) for b in self._a + 1], dtype=np.int64
         )
@@ -207,7 +210,7 @@ class PretrainDataset(Dataset):
         ids = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
         return {"document": document, "ids": ids}
 
-    def _sentence(self, index: int) -> np.ndarray:
+    def _sentence(self, index: int | np.integer) -> np.ndarray:
         return self._ids[self._start[index] : self._start[index] + self._length[index]]
 
     def _check_that_false_sentences_exist(self) -> None:

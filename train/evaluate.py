@@ -14,17 +14,18 @@ from datasets import Dataset as TextDataset
 from datasets import DatasetDict
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import AutoModelForPreTraining, AutoModelForSequenceClassification, PreTrainedTokenizerBase
-
 from toybert.train import baselines, cli
 from toybert.train.data import CORPORA, FinetuneDataset, LengthBatchSampler, PretrainDataset, as_is, load_corpus
 from toybert.train.hub import load_model, load_tokenizer
+from transformers import AutoModelForPreTraining, AutoModelForSequenceClassification, PreTrainedTokenizerBase
 
 # Words that grammar asks for; "content_" figures leave them and punctuation out.
 FUNCTION_WORDS = frozenset(
-    """a an and are as at be but by did do for from had he her him his i in into is it its me my no nobody not of off
+    """
+    a an and are as at be but by did do for from had he her him his i in into is it its me my no nobody not of off
     on one or our out over she so than that the their them then there they this to too up very was we were what when
-    where which while who with you your""".split()
+    where which while who with you your
+    """.split()  # noqa: SIM905 (a list of a hundred strings reads worse)
 )
 PROMPTS = (
     "The dog saw the cat and began to [MASK].",
@@ -68,7 +69,13 @@ def evaluate_pretraining(
         right = (logits.argmax(-1) == target).float()
         known = is_content[target].float() if content is not None else torch.zeros_like(right)
         words = torch.stack(
-            [F.cross_entropy(logits.float(), target, reduction="none"), right, torch.ones_like(right), right * known, known]
+            [
+                F.cross_entropy(logits.float(), target, reduction="none"),
+                right,
+                torch.ones_like(right),
+                right * known,
+                known,
+            ]
         ).T  # (N, 5)
         by_row = torch.zeros(len(chosen), 5, device=words.device).index_add(0, chosen.nonzero()[:, 0], words)
         nsp_logits, nsp_target = output.seq_relationship_logits.float(), batch["next_sentence_label"]
@@ -102,7 +109,9 @@ def evaluate_classification(model: nn.Module, loader: Any, accelerator: Accelera
 
 
 @torch.no_grad()
-def fill_mask(model: Any, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], top: int = 3) -> list[dict[str, Any]]:
+def fill_mask(
+    model: Any, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], top: int = 3
+) -> list[dict[str, Any]]:
     """Gives the likeliest words at the (first) [MASK] of each text, with their probabilities."""
     model.eval()
     batch = tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt").to(model.device)
@@ -112,12 +121,14 @@ def fill_mask(model: Any, tokenizer: PreTrainedTokenizerBase, texts: Sequence[st
         place = int((ids == tokenizer.mask_token_id).nonzero()[0])
         probability, word = row[place].softmax(-1).topk(top)
         words = tokenizer.convert_ids_to_tokens(word.tolist())
-        samples.append({"text": text, "words": [[w, round(p, 3)] for w, p in zip(words, probability.tolist(), strict=True)]})
+        samples.append(
+            {"text": text, "words": [[w, round(p, 3)] for w, p in zip(words, probability.tolist(), strict=True)]}
+        )
     return samples
 
 
 def related_documents(documents: TextDataset) -> np.ndarray | None:
-    """Marks, bool (documents, documents), those that share a person or the topic; None where the corpus names neither."""
+    """Marks, bool (documents, documents), those that share a person or the topic; None if the corpus names none."""
     if not {"script", "people"} <= set(documents.column_names):
         return None
     scripts, people = np.array(documents["script"]), [set(names) for names in documents["people"]]
@@ -168,7 +179,10 @@ def table(results: dict[str, Any]) -> str:
     lines = []
     for part in ("mlm", "nsp", "sentiment"):
         if part in results:
-            lines += [f"{part}", *(f"  {name.replace('_', ' '):36}{value:8.3f}" for name, value in results[part].items())]
+            lines += [
+                f"{part}",
+                *(f"  {name.replace('_', ' '):36}{value:8.3f}" for name, value in results[part].items()),
+            ]
     for sample in results.get("samples", []):
         words = ", ".join(f"{word} {probability:.2f}" for word, probability in sample["words"])
         lines.append(f"  {sample['text']:52} {words}")

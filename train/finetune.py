@@ -1,50 +1,33 @@
 """Fine-tunes every parameter of a pre-trained ToyBERT to tell good from bad (section 4 of the paper)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-
-from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from toybert.train import cli
 from toybert.train.data import CORPORA, FinetuneDataset, check_labels, load_corpus
 from toybert.train.evaluate import evaluate_classification, evaluation_loader
 from toybert.train.hub import ROOT, load_model, load_tokenizer
-from toybert.train.loop import LoopOptions, finish, start, train
+from toybert.train.loop import LoopOptions, finish, option, start, train
 from toybert.train.plots import plot_finetuning
+from transformers import AutoConfig, AutoModelForSequenceClassification
 
 LABELS = ("negative", "positive")
 RECIPES: dict[str, dict[str, Any]] = {
-    "default": {
-        "epochs": 5,
-        "batch_size": 32,
-        "learning_rate": 1e-3,
-        "muon_learning_rate": 0.0,
-        "weight_decay": 0.01,
-        "schedule": "linear",
-        "warmup_ratio": 0.06,
-        "dropout": 0.1,
-    },
-    "seed": {
-        "epochs": 5,
-        "batch_size": 32,
-        "learning_rate": 1e-4,
-        "muon_learning_rate": 0.0,
-        "weight_decay": 0.0,
-        "schedule": "constant",
-        "warmup_ratio": 0.0,
-        "dropout": 0.1,
-    },
+    "default": {},
+    "seed": {"learning_rate": 1e-4, "weight_decay": 0.0, "schedule": "constant"},
 }
 
 
-@dataclass
+@dataclass(kw_only=True)
 class FinetuneOptions(LoopOptions):
     """Holds the options of a fine-tuning run."""
 
-    model: str = field(default=str(ROOT), metadata={"help": "The pre-trained checkpoint: a folder, or an id on the Hub."})
-    corpus: str = field(
-        default=str(CORPORA / "sentiment"), metadata={"help": "A folder of train, validation and test .jsonl of text, label."}
-    )
+    epochs: int = option("Passes over the training sentences.", 5)
+    learning_rate: float = option("AdamW's peak learning rate.", 1e-3)
+    muon_learning_rate: float = option("Muon's, for the layers' matrices; 0 leaves them to AdamW.", 0.0)
+    dropout: float = option("During this run; config.json keeps its own.", 0.1)
+    model: str = option("The pre-trained checkpoint: a folder, or an id on the Hub.", str(ROOT))
+    corpus: str = option("A folder of train, validation and test .jsonl of text, label.", str(CORPORA / "sentiment"))
 
 
 def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
@@ -53,7 +36,6 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     Returns:
         The figures of the last epoch on the validation sentences, and the seconds and steps that it took.
     """
-    options.follow(RECIPES)
     corpus = load_corpus(options.corpus, columns=["text", "label"])
     for split, rows in corpus.items():
         check_labels(rows["label"], len(LABELS), f"{split}.jsonl in {options.corpus}")
@@ -90,4 +72,4 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    cli.run(lambda: train_finetuning(cli.parse(FinetuneOptions, __doc__)))
+    cli.run(lambda: train_finetuning(cli.parse(FinetuneOptions, __doc__, RECIPES)))

@@ -8,14 +8,25 @@ from typing import Any
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
-from transformers.utils import logging
 
 ROOT = Path(__file__).resolve().parents[1]  # the repository's root: the shipped model and its code
 CODE = ("configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert.py")
 
 
+def check_checkpoint(folder: str | Path) -> None:
+    """Refuses a local folder that holds no checkpoint; what may be a Hub id is left for the library to find.
+
+    Raises:
+        FileNotFoundError: the folder is missing, or has no config.json.
+    """
+    looks_like_hub_id = not Path(folder).exists() and str(folder).count("/") == 1 and str(folder)[0] not in "./"
+    if not looks_like_hub_id and not (Path(folder) / "config.json").is_file():
+        raise FileNotFoundError(f"{folder} is no checkpoint: it has no config.json")
+
+
 def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
     """Loads a checkpoint's tokenizer as any outside user would."""
+    check_checkpoint(folder)
     return AutoTokenizer.from_pretrained(str(folder), trust_remote_code=True)
 
 
@@ -23,13 +34,8 @@ def load_model(auto_class: Any, folder: str | Path, **changes: Any) -> Any:
     """Loads a checkpoint's model as any outside user would; `changes` go into its configuration.
 
     Through an Auto class, since only such a model takes its code along when it is saved.
-
-    Raises:
-        FileNotFoundError: the folder is missing, or is no checkpoint.
     """
-    looks_like_hub_id = not Path(folder).exists() and str(folder).count("/") == 1 and str(folder)[0] not in "./"
-    if not looks_like_hub_id and not (Path(folder) / "config.json").is_file():
-        raise FileNotFoundError(f"{folder} is no checkpoint: it has no config.json")
+    check_checkpoint(folder)
     return auto_class.from_pretrained(str(folder), trust_remote_code=True, **changes)
 
 
@@ -45,11 +51,7 @@ def save_hub_folder(model: Any, tokenizer: PreTrainedTokenizerBase, folder: Path
         setattr(model.config, name, value)
     unfinished = folder / "model.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
-    bars = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
     model.save_pretrained(unfinished)
-    if bars:
-        logging.enable_progress_bar()
     tokenizer.save_pretrained(unfinished)
     for name in CODE:
         shutil.copyfile(ROOT / name, unfinished / name)
@@ -67,7 +69,9 @@ def push(folder: Path, repo_id: str) -> None:
     api = HfApi()
     try:
         api.create_repo(repo_id, exist_ok=True)
-        url = api.upload_folder(repo_id=repo_id, folder_path=folder, ignore_patterns=["checkpoints/*", "*.unfinished/*"])
+        url = api.upload_folder(
+            repo_id=repo_id, folder_path=folder, ignore_patterns=["checkpoints/*", "*.unfinished/*"]
+        )
     except (HfHubHTTPError, OfflineModeIsEnabled, LocalTokenNotFoundError, OSError) as error:
         raise OSError(f"could not upload {folder} to {repo_id} (it is saved all the same): {error}") from error
     print(f"uploaded {folder} to {url}")

@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,58 +15,58 @@ from accelerate import Accelerator, skip_first_batches
 from accelerate.utils import set_seed, tqdm
 from torch import nn
 from torch.utils.data import DataLoader
-from transformers import PreTrainedTokenizerBase
-
 from toybert.train.data import FinetuneDataset, LengthBatchSampler, PretrainDataset, as_is
 from toybert.train.hub import push, save_hub_folder
 from toybert.train.optim import make_optimizers, warmup_then_linear
+from transformers import PreTrainedTokenizerBase
 
 LOSSES = ("loss", "mlm_loss", "nsp_loss")  # what the log shows, where the model gives it
 
 
-@dataclass
+def option(help: str, default: Any = MISSING) -> Any:
+    """Declares a field of an options class, with the help that the command line shows."""
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(kw_only=True)
 class LoopOptions:
-    """Holds what both scripts can be told about a run; what is left out comes from the recipe."""
+    """Holds what both scripts can be told about a run."""
 
-    output_dir: str = field(metadata={"help": "The folder that becomes a complete, loadable model repository."})
-    recipe: str = field(default="default", metadata={"help": "default, or seed: the plain recipe of the specification."})
-    epochs: int | None = field(default=None, metadata={"help": "Passes over the training rows."})
-    batch_size: int | None = field(default=None, metadata={"help": "Rows a batch, on each process."})
-    learning_rate: float | None = field(default=None, metadata={"help": "AdamW's peak learning rate."})
-    muon_learning_rate: float | None = field(
-        default=None, metadata={"help": "Muon's peak learning rate, for the layers' matrices; 0 leaves them to AdamW."}
-    )
-    weight_decay: float | None = field(default=None, metadata={"help": "AdamW's decay of matrices."})
-    schedule: str | None = field(default=None, metadata={"help": "linear (after a warm-up) or constant."})
-    warmup_ratio: float | None = field(default=None, metadata={"help": "Share of the steps that warm up."})
-    dropout: float | None = field(default=None, metadata={"help": "During this run; config.json keeps its own."})
-    max_grad_norm: float = field(default=1.0, metadata={"help": "Gradients are clipped to this norm."})
-    gradient_accumulation_steps: int = field(default=1, metadata={"help": "Batches to a step of the optimiser."})
-    seed: int = field(default=0, metadata={"help": "Of the weights, the order, the masks and the dropout."})
-    checkpoint_every: int = field(default=0, metadata={"help": "Steps between checkpoints; 0: at each epoch's end."})
-    resume: bool = field(default=False, metadata={"help": "Continue the run in output_dir from its last checkpoint."})
-    push_to_hub: bool = field(default=False, metadata={"help": "Upload output_dir when the run is done."})
-    repo_id: str | None = field(default=None, metadata={"help": "Where to upload, such as me/toybert."})
+    output_dir: str = option("The folder that becomes a complete, loadable model repository.")
+    epochs: int = option("Passes over the training rows.")
+    batch_size: int = option("Rows a batch, on each process.", 32)
+    learning_rate: float = option("AdamW's peak learning rate.")
+    muon_learning_rate: float = option("Muon's, for the layers' matrices; 0 leaves them to AdamW.")
+    weight_decay: float = option("AdamW's decay of matrices.", 0.01)
+    schedule: str = option("linear (after a warm-up) or constant.", "linear")
+    warmup_ratio: float = option("Share of the steps that warm up.", 0.06)
+    dropout: float = option("During this run; config.json keeps its own.")
+    max_grad_norm: float = option("Gradients are clipped to this norm.", 1.0)
+    gradient_accumulation_steps: int = option("Batches to a step of the optimiser.", 1)
+    seed: int = option("Of the weights, the order, the masks and the dropout.", 0)
+    checkpoint_every: int = option("Steps between checkpoints; 0: at each epoch's end.", 0)
+    resume: bool = option("Continue the run in output_dir from its last checkpoint.", False)
+    push_to_hub: bool = option("Upload output_dir when the run is done.", False)
+    repo_id: str | None = option("Where to upload, such as me/toybert.", None)
 
-    def follow(self, recipes: dict[str, dict[str, Any]]) -> None:
-        """Fills what was left out from the recipe, and refuses what no run can do.
+    def __post_init__(self) -> None:
+        """Refuses what no run can do.
 
         Raises:
-            ValueError: the recipe is unknown, or a number is out of its range.
+            ValueError: a number is out of its range, the schedule is unknown, or there is nowhere to upload to.
         """
-        if self.recipe not in recipes:
-            raise ValueError(f"recipe must be one of {', '.join(recipes)}, got {self.recipe!r}")
-        for name, value in recipes[self.recipe].items():
-            if getattr(self, name) is None:
-                setattr(self, name, value)
         for name in ("epochs", "batch_size", "gradient_accumulation_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("muon_learning_rate", "weight_decay", "warmup_ratio", "checkpoint_every", "seed"):
+        for name in ("muon_learning_rate", "weight_decay", "checkpoint_every", "seed"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be above 0, got {self.learning_rate}")
+        for name in ("learning_rate", "max_grad_norm"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
+        for name in ("dropout", "warmup_ratio"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
         if self.schedule not in ("linear", "constant"):
             raise ValueError(f"schedule must be linear or constant, got {self.schedule!r}")
         if self.push_to_hub and not self.repo_id:
@@ -91,8 +91,15 @@ class Progress:
         self.__dict__.update(state)
 
 
+def configuration(options: LoopOptions, accelerator: Accelerator) -> dict[str, Any]:
+    """Gives what has to be the same for a run to be resumed."""
+    free = ("output_dir", "resume", "push_to_hub", "repo_id")
+    asked = {name: value for name, value in asdict(options).items() if name not in free}
+    return {**asked, "num_processes": accelerator.num_processes}
+
+
 def start(options: LoopOptions) -> Accelerator:
-    """Makes the Accelerator, seeds everything, and claims the output folder for this run.
+    """Makes the Accelerator, seeds everything, and sees that the output folder is free for this run.
 
     Raises:
         ValueError: the folder holds a run and `resume` is off, or holds one of another configuration.
@@ -100,24 +107,20 @@ def start(options: LoopOptions) -> Accelerator:
     """
     accelerator = Accelerator(gradient_accumulation_steps=options.gradient_accumulation_steps)
     set_seed(options.seed)
-    folder, record = Path(options.output_dir), Path(options.output_dir) / "run.json"
-    asked = {k: v for k, v in asdict(options).items() if k not in ("output_dir", "resume", "push_to_hub", "repo_id")}
-    asked["num_processes"] = accelerator.num_processes
+    folder = Path(options.output_dir)
+    record = folder / "run.json"
     if options.resume:
         if not record.is_file():
             raise FileNotFoundError(f"there is no run to resume in {folder}: it has no run.json")
         began = json.loads(record.read_text(encoding="utf-8"))
-        for name, value in asked.items():
+        for name, value in configuration(options, accelerator).items():
             if began.get(name) != value:
                 raise ValueError(
                     f"the run in {folder} was started with {name}={began.get(name)}, and can't go on with {value}"
                 )
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} is not empty: resume the run in it with --resume, or give another --output-dir")
-    accelerator.wait_for_everyone()
-    if accelerator.is_main_process and not options.resume:
-        folder.mkdir(parents=True, exist_ok=True)
-        record.write_text(json.dumps(asked, indent=2) + "\n", encoding="utf-8")
+    accelerator.wait_for_everyone()  # before the folder is written to
     return accelerator
 
 
@@ -154,15 +157,19 @@ def train(
     progress, meter = Progress(), Meter(accelerator, every=max(1, total_steps // 100))
     accelerator.register_for_checkpointing(progress, meter, *schedulers)
     set_seed(options.seed, device_specific=True)  # processes drop out different units
+    folder = Path(options.output_dir)
     if options.resume:
-        load_checkpoint(accelerator, Path(options.output_dir))
+        load_checkpoint(accelerator, folder)
+    elif accelerator.is_main_process:
+        folder.mkdir(parents=True, exist_ok=True)
+        record = json.dumps(configuration(options, accelerator), indent=2)
+        (folder / "run.json").write_text(record + "\n", encoding="utf-8")
 
     began = time.perf_counter() - progress.seconds
     bar = tqdm(total=total_steps, initial=progress.step, desc=describe, unit="step", smoothing=0.05)
     for epoch in range(progress.epoch, options.epochs):
         sampler.set_epoch(epoch)
-        dataset.set_epoch(epoch)
-        loader.set_epoch(epoch)
+        loader.set_epoch(epoch)  # and so the dataset's
         model.train()
         for batch in skip_first_batches(loader, progress.batch) if progress.batch else loader:
             with accelerator.accumulate(model):
@@ -183,7 +190,7 @@ def train(
                 bar.update()
                 meter.log(progress, bar)
                 if options.checkpoint_every and progress.step % options.checkpoint_every == 0:
-                    save_checkpoint(accelerator, progress, Path(options.output_dir))
+                    save_checkpoint(accelerator, progress, folder)
         figures = evaluate(model)
         progress.validation.append({"step": progress.step, "epoch": epoch + 1, **figures})
         if accelerator.is_main_process:
@@ -192,7 +199,7 @@ def train(
         progress.epoch, progress.batch = epoch + 1, 0
         progress.seconds = time.perf_counter() - began
         if not options.checkpoint_every:
-            save_checkpoint(accelerator, progress, Path(options.output_dir))
+            save_checkpoint(accelerator, progress, folder)
     bar.close()
     return progress
 
@@ -272,7 +279,7 @@ class Meter:
 
 
 def save_checkpoint(accelerator: Accelerator, progress: Progress, folder: Path, keep: int = 2) -> None:
-    """Saves everything that a resume needs under another name, gives it its own once it is whole, keeps the last two."""
+    """Saves all that a resume needs under another name, gives it its own once it is whole, keeps the last two."""
     final = folder / "checkpoints" / f"step-{progress.step:07d}"
     unfinished = final.with_suffix(".unfinished")
     if accelerator.is_main_process:

@@ -25,11 +25,13 @@ class Muon(torch.optim.Optimizer):
     is float32 on a CPU, and matrices of one shape (or its transpose) go through together.
     """
 
-    def __init__(self, params: Iterable[nn.Parameter], lr: float = 0.02, momentum: float = 0.95, weight_decay: float = 0.0):
+    def __init__(
+        self, params: Iterable[nn.Parameter], lr: float = 0.02, momentum: float = 0.95, weight_decay: float = 0.0
+    ):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:
+    def step(self, closure: None = None) -> None:  # type: ignore[override]  # no closures here
         """Does one step with Nesterov momentum."""
         for group in self.param_groups:
             stacks: dict[tuple[int, int], list[tuple[nn.Parameter, Tensor]]] = {}
@@ -56,7 +58,7 @@ class Muon(torch.optim.Optimizer):
 def make_optimizers(
     model: nn.Module, *, learning_rate: float, weight_decay: float, muon_learning_rate: float = 0.0
 ) -> list[torch.optim.Optimizer]:
-    """Makes AdamW for every parameter or, with a `muon_learning_rate`, Muon for the layers' matrices and AdamW for the rest.
+    """Makes AdamW for all parameters or, given its learning rate, Muon for the layers' matrices and AdamW for others.
 
     Biases and norms do not decay (section A.2 gives 0.01 for the others). Without decay, AdamW is Adam.
     """
@@ -76,7 +78,7 @@ def make_optimizers(
 
 
 def warmup_then_linear(step: int, warmup_steps: int, total_steps: int) -> float:
-    """Gives the factor on the learning rate: up from 0 over the warm-up, then down to 0 at the last step (section A.2)."""
+    """Gives the factor on the learning rate: up over the warm-up, then down to 0 at the last step (section A.2)."""
     if step < warmup_steps:
         return (step + 1) / (warmup_steps + 1)
     return max(0.0, (total_steps - step) / max(1, total_steps - warmup_steps))

@@ -91,7 +91,9 @@ def plot_attention(model: Any, tokenizer: PreTrainedTokenizerBase, first: str, s
     save(figure, path)
 
 
-def nearest_words(embedding: torch.Tensor, tokenizer: PreTrainedTokenizerBase, words: list[str], top: int) -> list[list[tuple]]:
+def nearest_words(
+    embedding: torch.Tensor, tokenizer: PreTrainedTokenizerBase, words: list[str], top: int
+) -> list[list[tuple]]:
     """Gives the words whose embeddings point most nearly the same way as each word's, with the cosine."""
     unit = torch.nn.functional.normalize(embedding - embedding.mean(0), dim=1)
     ids = tokenizer.convert_tokens_to_ids(words)

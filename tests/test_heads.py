@@ -1,0 +1,626 @@
+"""Claims about the heads: what they learn from, how they are saved, loaded, tied and resized."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from toybert.configuration_toybert import ToyBertConfig
+from toybert.modeling_toybert import (
+    ToyBertForMaskedLM,
+    ToyBertForNextSentencePrediction,
+    ToyBertForPreTraining,
+    ToyBertForSequenceClassification,
+    ToyBertModel,
+)
+from transformers import PreTrainedModel, Trainer, TrainingArguments
+
+WITH_MLM = [ToyBertForPreTraining, ToyBertForMaskedLM]
+WITH_NSP = [ToyBertForPreTraining, ToyBertForNextSentencePrediction]
+HEADS = [*WITH_MLM, ToyBertForNextSentencePrediction, ToyBertForSequenceClassification]
+CLASSES = [ToyBertModel, *HEADS]
+each_class = pytest.mark.parametrize("cls", CLASSES)
+each_head = pytest.mark.parametrize("cls", HEADS)
+with_mlm = pytest.mark.parametrize("cls", WITH_MLM)
+
+LIBRARY_IS_5_0 = transformers.__version__.startswith("5.0.")
+MLM_HEAD = {f"mlm_head.{name}" for name in ("dense.weight", "dense.bias", "norm.weight", "norm.bias", "decoder.bias")}
+NSP_HEAD = {"nsp_head.weight", "nsp_head.bias"}
+CLASSIFIER = {"classifier.weight", "classifier.bias"}
+POOLER = {"bert.pooler.dense.weight", "bert.pooler.dense.bias"}
+
+
+@pytest.fixture
+def words(batch: dict[str, Tensor]) -> Tensor:
+    """Gives labels for every third position of the batch, where that isn't padding."""
+    return batch["input_ids"].where((torch.arange(12) % 3 == 1) & batch["attention_mask"].bool(), -100)
+
+
+def labels_for(cls: type[PreTrainedModel], words: Tensor) -> dict[str, Tensor]:
+    """Gives what each head learns from, under its forward's names."""
+    classes = torch.tensor([1, 0, 1])
+    if cls is ToyBertForPreTraining:
+        return {"labels": words, "next_sentence_label": classes}
+    return {"labels": words if cls is ToyBertForMaskedLM else classes}
+
+
+def by_hand(logits: Tensor, labels: Tensor) -> Tensor:
+    """Gives the mean of -log p(label) over all labels that aren't -100, one at a time."""
+    rows = zip(logits.flatten(0, -2).double(), labels.flatten().tolist(), strict=True)
+    losses = [-row.log_softmax(0)[label] for row, label in rows if label != -100]
+    return (sum(losses) / len(losses)).float()
+
+
+def gradients(model: nn.Module) -> dict[str, Tensor]:
+    return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+def mlm_logits(output) -> Tensor:
+    return output.prediction_logits if "prediction_logits" in output else output.logits
+
+
+def load(cls: type[PreTrainedModel], folder: Path) -> tuple[PreTrainedModel, set[str], set[str]]:
+    """Gives the model, the names that its file lacks and the names that it has no place for."""
+    model, info = cls.from_pretrained(folder, output_loading_info=True)
+    assert not info["mismatched_keys"]
+    assert not info["error_msgs"]
+    return model, set(info["missing_keys"]), set(info["unexpected_keys"])
+
+
+def is_tied(model: PreTrainedModel) -> bool:
+    one, other = model.mlm_head.decoder.weight, model.get_input_embeddings().weight
+    return one is other and one.data_ptr() == other.data_ptr()
+
+
+# Losses
+
+
+@each_head
+def test_every_parameter_gets_a_gradient(make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type) -> None:
+    model = make(cls).train()
+    model(**batch, **labels_for(cls, words)).loss.backward()
+    for name, gradient in gradients(model).items():
+        # a bias on all keys shifts all of a query's scores alike: softmax does not see it
+        if not name.endswith("attention.key.bias"):
+            assert gradient.abs().max() > 1e-6, name
+
+
+def test_the_initial_loss_is_that_of_a_guess() -> None:
+    torch.manual_seed(0)
+    config = ToyBertConfig()
+    model = ToyBertForPreTraining(config).eval()
+    ids = torch.randint(5, config.vocab_size, (32, 40))
+    out = model(ids, labels=ids, next_sentence_label=torch.arange(32) % 2)
+    torch.testing.assert_close(out.mlm_loss.item(), math.log(config.vocab_size), rtol=0.1, atol=0)  # a guess, not exact
+    torch.testing.assert_close(out.nsp_loss.item(), math.log(2), rtol=0.1, atol=0)
+    torch.testing.assert_close(out.loss.item(), math.log(config.vocab_size) + math.log(2), rtol=0.1, atol=0)
+
+
+def test_one_batch_can_be_learnt_by_heart() -> None:
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 60, "hidden_size": 64, "intermediate_size": 128}
+    model = ToyBertForPreTraining(ToyBertConfig(**sizes, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+    ids = torch.randint(5, 60, (32, 12))
+    chosen = torch.arange(12) % 6 == torch.arange(32)[:, None] % 6
+    labels = {"labels": ids.where(chosen, -100), "next_sentence_label": torch.randint(2, (32,))}
+    masked = ids.where(~chosen, 4)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(150):
+        optimizer.zero_grad()
+        model(masked, **labels).loss.backward()
+        optimizer.step()
+    out = model(masked, **labels)
+    assert out.mlm_loss < 0.1
+    assert (out.seq_relationship_logits.argmax(1) == labels["next_sentence_label"]).all()
+
+
+@with_mlm
+def test_the_word_loss_is_the_mean_over_labelled_positions(
+    make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type
+) -> None:
+    out = make(cls)(**batch, labels=words)
+    assert (words != -100).sum() < words.numel() / 2
+    torch.testing.assert_close(out.loss, by_hand(mlm_logits(out), words))
+
+
+@with_mlm
+def test_only_minus_100_means_no_label(make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type) -> None:
+    words[:, 2] = 0  # the id of [PAD] is a class like any other
+    out = make(cls)(**batch, labels=words)
+    torch.testing.assert_close(out.loss, by_hand(mlm_logits(out), words))
+
+
+@pytest.mark.parametrize("cls", WITH_NSP)
+@pytest.mark.parametrize("label", [0, 1])
+def test_each_next_sentence_class_is_learnt_from(
+    make: Callable, batch: dict[str, Tensor], cls: type, label: int
+) -> None:
+    model = make(cls)
+    name = "next_sentence_label" if cls is ToyBertForPreTraining else "labels"
+    labels = torch.full((3,), label)
+    out = model(**batch, **{name: labels})
+    logits = out["seq_relationship_logits" if cls is ToyBertForPreTraining else "logits"]
+    torch.testing.assert_close(out.loss, by_hand(logits, labels))
+    out.loss.backward()
+    gradient = model.nsp_head.weight.grad
+    assert gradient.abs().max() > 1e-3
+    before = logits.softmax(1)[:, label]
+    with torch.no_grad():
+        model.nsp_head.weight -= 0.1 * gradient
+        after = model(**batch)["seq_relationship_logits" if cls is ToyBertForPreTraining else "logits"].softmax(1)
+    assert (after[:, label] > before).all()
+
+
+def test_pretraining_adds_up_the_losses_whose_labels_are_given(
+    make: Callable, batch: dict[str, Tensor], words: Tensor
+) -> None:
+    model = make(ToyBertForPreTraining)
+    follows = torch.tensor([1, 0, 1])
+    both = model(**batch, labels=words, next_sentence_label=follows)
+    mlm = model(**batch, labels=words)
+    nsp = model(**batch, next_sentence_label=follows)
+    none = model(**batch)
+    torch.testing.assert_close(both.loss, mlm.loss + nsp.loss)
+    torch.testing.assert_close((both.mlm_loss, both.nsp_loss), (mlm.loss, nsp.loss))
+    assert mlm.nsp_loss is None
+    assert nsp.mlm_loss is None
+    assert (none.loss, none.mlm_loss, none.nsp_loss) == (None, None, None)
+    torch.testing.assert_close(nsp.loss, by_hand(nsp.seq_relationship_logits, follows))
+
+
+def test_the_losses_apart_come_last(make: Callable, batch: dict[str, Tensor], words: Tensor) -> None:
+    model = make(ToyBertForPreTraining)
+    request = {"output_attentions": True, "output_hidden_states": True}
+    out = model(**batch, **labels_for(ToyBertForPreTraining, words), **request)
+    assert list(out) == [
+        "loss",
+        "prediction_logits",
+        "seq_relationship_logits",
+        "hidden_states",
+        "attentions",
+        "mlm_loss",
+        "nsp_loss",
+    ]
+
+
+@with_mlm
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_batch_without_targets_costs_nothing(
+    make: Callable, batch: dict[str, Tensor], cls: type, sparse: bool
+) -> None:
+    model = make(cls, sparse_prediction=sparse)
+    loss = model(**batch, labels=torch.full((3, 12), -100)).loss
+    assert loss.item() == 0
+    loss.backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+    assert model.mlm_head.decoder.weight.grad.abs().max() == 0
+
+
+@with_mlm
+def test_sparse_prediction_gives_the_same_loss_and_gradients(
+    make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type
+) -> None:
+    models = [make(cls, sparse_prediction=sparse) for sparse in (False, True)]
+    dense, sparse = (model(**batch, **labels_for(cls, words)) for model in models)
+    chosen = words != -100
+    assert mlm_logits(sparse).shape == (chosen.sum(), 40)
+    torch.testing.assert_close(mlm_logits(sparse), mlm_logits(dense)[chosen])
+    torch.testing.assert_close(sparse.loss, dense.loss)
+    dense.loss.backward()
+    sparse.loss.backward()
+    torch.testing.assert_close(gradients(models[1]), gradients(models[0]))
+    assert mlm_logits(models[1](**batch)).shape == (3, 12, 40)  # without labels, all positions
+
+
+def test_num_items_in_batch_divides_the_word_loss(make: Callable, batch: dict[str, Tensor], words: Tensor) -> None:
+    model = make(ToyBertForMaskedLM)
+    total = (words != -100).sum()
+    whole = model(**batch, labels=words).loss
+    parts = [
+        model(**{name: tensor[rows] for name, tensor in batch.items()}, labels=words[rows], num_items_in_batch=total)
+        for rows in (slice(0, 1), slice(1, 3))
+    ]
+    torch.testing.assert_close(parts[0].loss + parts[1].loss, whole)
+    torch.testing.assert_close(model(**batch, labels=words, num_items_in_batch=2 * int(total)).loss, whole / 2)
+
+
+@pytest.mark.parametrize("cls", [ToyBertForMaskedLM, ToyBertForSequenceClassification])
+def test_accumulating_in_trainer_gives_the_same_step(make: Callable, cls: type, tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    rows = []
+    for row in range(8):
+        ids = torch.randint(5, 40, (10,), generator=generator)
+        words = ids.where(torch.arange(10) > row, -100)  # rows differ in their number of targets
+        rows.append({"input_ids": ids, "labels": words if cls is ToyBertForMaskedLM else torch.tensor(row % 2)})
+    logs = []
+    for accumulation in (1, 4):
+        trainer = Trainer(
+            make(cls, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
+            TrainingArguments(
+                str(tmp_path),
+                per_device_train_batch_size=8 // accumulation,
+                gradient_accumulation_steps=accumulation,
+                max_steps=1,
+                logging_steps=1,
+                save_strategy="no",
+                report_to=[],
+                disable_tqdm=True,
+                use_cpu=True,
+            ),
+            train_dataset=rows,
+        )
+        trainer.train()
+        logs.append({name: trainer.state.log_history[0][name] for name in ("loss", "grad_norm")})
+    # Trainer rounds what it logs to four digits
+    torch.testing.assert_close(logs[0], logs[1], rtol=1e-4, atol=1e-4)
+
+
+@each_head
+@pytest.mark.parametrize("labelled", [False, True])
+def test_a_tuple_holds_what_the_output_holds(
+    make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type, labelled: bool
+) -> None:
+    model = make(cls)
+    labels = labels_for(cls, words) if labelled else {}
+    out = model(**batch, **labels, output_hidden_states=True, output_attentions=True)
+    as_tuple = model(**batch, **labels, output_hidden_states=True, output_attentions=True, return_dict=False)
+    assert isinstance(as_tuple, tuple)
+    torch.testing.assert_close(as_tuple, out.to_tuple())
+    if labelled:
+        assert as_tuple[0].dim() == 0
+    logits = as_tuple[1 if labelled else 0]
+    assert logits.shape == ((3, 12, 40) if cls in WITH_MLM else (3, 2))
+
+
+# The classification head
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.float64])
+@pytest.mark.parametrize("stated", [None, "regression"])
+@pytest.mark.parametrize("column", [False, True])
+def test_one_class_is_regression(
+    make: Callable, batch: dict[str, Tensor], dtype: torch.dtype, stated: str | None, column: bool
+) -> None:
+    model = make(ToyBertForSequenceClassification, num_labels=1, problem_type=stated)
+    labels = torch.tensor([3, -1, 0], dtype=dtype)
+    out = model(**batch, labels=labels[:, None] if column else labels)
+    expected = sum((out.logits[row, 0] - labels[row].item()) ** 2 for row in range(3)) / 3
+    torch.testing.assert_close(out.loss, expected)
+    assert out.loss.dtype == torch.float32
+    assert model.config.problem_type == "regression"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_several_numbers_can_be_regressed_on(make: Callable, batch: dict[str, Tensor], dtype: torch.dtype) -> None:
+    model = make(ToyBertForSequenceClassification, num_labels=2, problem_type="regression")
+    labels = torch.tensor([[3, -1], [0, 0.5], [2, 2]], dtype=dtype)
+    out = model(**batch, labels=labels)
+    torch.testing.assert_close(out.loss, ((out.logits - labels.float()) ** 2).sum() / 6)
+
+
+@pytest.mark.parametrize("stated", [None, "single_label_classification"])
+@pytest.mark.parametrize("num_labels", [2, 3])
+def test_class_numbers_are_single_label_classification(
+    make: Callable, batch: dict[str, Tensor], stated: str | None, num_labels: int
+) -> None:
+    model = make(ToyBertForSequenceClassification, num_labels=num_labels, problem_type=stated)
+    labels = torch.tensor([num_labels - 1, 0, 1])
+    out = model(**batch, labels=labels)
+    assert out.logits.shape == (3, num_labels)
+    torch.testing.assert_close(out.loss, by_hand(out.logits, labels))
+    assert model.config.problem_type == "single_label_classification"
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.float64])
+@pytest.mark.parametrize("stated", [None, "multi_label_classification"])
+def test_rows_of_zeros_and_ones_are_multi_label_classification(
+    make: Callable, batch: dict[str, Tensor], dtype: torch.dtype, stated: str | None
+) -> None:
+    model = make(ToyBertForSequenceClassification, num_labels=3, problem_type=stated)
+    labels = torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 1]], dtype=dtype)
+    out = model(**batch, labels=labels)
+    p = out.logits.sigmoid()
+    torch.testing.assert_close(out.loss, -(labels.float() * p.log() + (1 - labels.float()) * (1 - p).log()).mean())
+    assert model.config.problem_type == "multi_label_classification"
+
+
+def test_the_kind_of_problem_is_saved(make: Callable, batch: dict[str, Tensor], tmp_path: Path) -> None:
+    model = make(ToyBertForSequenceClassification, num_labels=1)
+    assert model.config.problem_type is None
+    model(**batch, labels=torch.tensor([1, 2, 3]))
+    model.save_pretrained(tmp_path)
+    again = ToyBertForSequenceClassification.from_pretrained(tmp_path)
+    assert again.config.problem_type == "regression"
+    assert again.config.num_labels == 1
+
+
+def test_the_classifier_has_a_dropout_of_its_own(make: Callable) -> None:
+    assert make(ToyBertForSequenceClassification, hidden_dropout_prob=0.3).dropout.p == 0.3
+    assert make(ToyBertForSequenceClassification, hidden_dropout_prob=0.3, classifier_dropout=0.0).dropout.p == 0.0
+
+
+def test_classification_reads_the_pooled_first_token(make: Callable, batch: dict[str, Tensor]) -> None:
+    model = make(ToyBertForSequenceClassification, num_labels=3)
+    pooled = model.bert(**batch).pooler_output
+    torch.testing.assert_close(model(**batch).logits, pooled @ model.classifier.weight.T + model.classifier.bias)
+
+
+def test_next_sentence_prediction_names_its_classes(make: Callable, tmp_path: Path) -> None:
+    config = ToyBertConfig(num_labels=5)
+    model = ToyBertForNextSentencePrediction(config)
+    assert model.config.id2label == {0: "NotNext", 1: "IsNext"}
+    assert config.num_labels == 5  # the caller's configuration stays as it was
+    model.save_pretrained(tmp_path)
+    again = ToyBertForNextSentencePrediction.from_pretrained(tmp_path)
+    assert again.config.id2label == {0: "NotNext", 1: "IsNext"}
+    assert again.config.label2id == {"NotNext": 0, "IsNext": 1}
+
+
+# Labels that can't be
+
+
+@pytest.mark.parametrize(("bad", "low", "high"), [(3, 0, 3), (-1, -1, 2)])
+def test_a_class_outside_the_models_is_refused(
+    make: Callable, batch: dict[str, Tensor], bad: int, low: int, high: int
+) -> None:
+    model = make(ToyBertForSequenceClassification, num_labels=3)
+    labels = torch.tensor([bad, 0, 2])
+    with pytest.raises(ValueError, match=f"labels run from {low} to {high}, the model has 3 classes"):
+        model(**batch, labels=labels)
+
+
+@pytest.mark.parametrize("problem", ["regression", "multi_label_classification"])
+def test_labels_of_another_shape_are_refused(make: Callable, batch: dict[str, Tensor], problem: str) -> None:
+    model = make(ToyBertForSequenceClassification, num_labels=3, problem_type=problem)
+    with pytest.raises(ValueError, match=r"labels have shape \(3,\), the logits \(3, 3\)"):
+        model(**batch, labels=torch.tensor([0, 1, 1]))
+
+
+@pytest.mark.parametrize("cls", WITH_NSP)
+@pytest.mark.parametrize("bad", [2, -1])
+def test_a_next_sentence_label_that_is_neither_0_nor_1_is_refused(
+    make: Callable, batch: dict[str, Tensor], cls: type, bad: int
+) -> None:
+    name = "next_sentence_label" if cls is ToyBertForPreTraining else "labels"
+    with pytest.raises(ValueError, match=f"{bad}.* 2 classes"):
+        make(cls)(**batch, **{name: torch.tensor([0, 1, bad])})
+
+
+@with_mlm
+@pytest.mark.parametrize("bad", [40, -1])
+def test_a_word_label_outside_the_vocabulary_is_refused(
+    make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type, bad: int
+) -> None:
+    words[0, 3] = bad
+    with pytest.raises(ValueError, match=f"{bad}.* 40 "):
+        make(cls)(**batch, labels=words)
+
+
+# Saving and loading
+
+
+@each_class
+def test_what_is_loaded_is_what_was_saved_bit_for_bit(
+    make: Callable, batch: dict[str, Tensor], cls: type, tmp_path: Path
+) -> None:
+    model = make(cls)
+    with torch.no_grad():
+        for number, parameter in enumerate(model.parameters()):  # a pattern that no initialisation draws
+            parameter.copy_(1000 * number + torch.arange(parameter.numel()).view_as(parameter) / 7)
+    model.save_pretrained(tmp_path)
+    again, missing, unexpected = load(cls, tmp_path)
+    assert (missing, unexpected) == (set(), set())
+    torch.testing.assert_close(again.state_dict(), model.state_dict(), rtol=0, atol=0)
+
+
+@each_class
+def test_a_loaded_model_computes_the_same(make: Callable, batch: dict[str, Tensor], cls: type, tmp_path: Path) -> None:
+    model = make(cls)
+    model.save_pretrained(tmp_path)
+    again = cls.from_pretrained(tmp_path)
+    torch.testing.assert_close(again(**batch).to_tuple(), model(**batch).to_tuple(), rtol=0, atol=0)
+
+
+@each_class
+def test_only_a_weight_that_the_file_lacks_is_drawn_anew(make: Callable, cls: type, tmp_path: Path) -> None:
+    model = make(cls)
+    model.save_pretrained(tmp_path)
+    lost = ("" if cls is ToyBertModel else "bert.") + "layers.0.attention.query.weight"
+    state = load_file(tmp_path / "model.safetensors")
+    del state[lost]
+    save_file(state, tmp_path / "model.safetensors", {"format": "pt"})
+    torch.manual_seed(1)
+    again, missing, unexpected = load(cls, tmp_path)
+    assert (missing, unexpected) == ({lost}, set())
+    before, after = model.state_dict(), again.state_dict()
+    drawn = after.pop(lost)
+    assert abs(drawn.std() - 0.02) < 5 * 0.02 / math.sqrt(2 * drawn.numel())
+    del before[lost]
+    torch.testing.assert_close(after, before, rtol=0, atol=0)
+
+
+@each_class
+def test_a_fresh_model_trains_and_a_loaded_one_does_not(cls: type, tmp_path: Path) -> None:
+    model = cls(ToyBertConfig(vocab_size=40))
+    assert model.training
+    model.save_pretrained(tmp_path)
+    assert not any(module.training for module in cls.from_pretrained(tmp_path).modules())
+
+
+@with_mlm
+def test_the_decoder_is_the_token_embedding_and_stays_it(
+    make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type, tmp_path: Path
+) -> None:
+    model = make(cls)
+    assert is_tied(model)
+    assert is_tied(copy.deepcopy(model))
+    assert is_tied(copy.deepcopy(model).to(torch.bfloat16))
+    model.save_pretrained(tmp_path)
+    assert is_tied(cls.from_pretrained(tmp_path))
+    assert is_tied(cls.from_pretrained(tmp_path, dtype=torch.bfloat16))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    before = model.mlm_head.decoder.weight.detach().clone()
+    model(**batch, labels=words).loss.backward()
+    optimizer.step()
+    assert is_tied(model)
+    assert (model.mlm_head.decoder.weight - before).abs().max() > 1e-4
+    names = [name for name, _ in model.named_parameters()]
+    assert "mlm_head.decoder.weight" not in names  # counted once
+    assert "mlm_head.decoder.bias" in names
+
+
+@with_mlm
+def test_an_untied_decoder_is_one_of_its_own_and_saved(make: Callable, cls: type, tmp_path: Path) -> None:
+    model = make(cls, tie_word_embeddings=False)
+    assert not is_tied(model)
+    assert not torch.equal(model.mlm_head.decoder.weight, model.get_input_embeddings().weight)
+    model.save_pretrained(tmp_path)
+    again, missing, unexpected = load(cls, tmp_path)
+    assert (missing, unexpected) == (set(), set())
+    assert not is_tied(again)
+    torch.testing.assert_close(again.state_dict(), model.state_dict(), rtol=0, atol=0)
+
+
+@each_class
+def test_the_file_holds_each_parameter_once(make: Callable, cls: type, tmp_path: Path) -> None:
+    model = make(cls)
+    model.save_pretrained(tmp_path)
+    names = set(load_file(tmp_path / "model.safetensors"))
+    assert names == {name for name, _ in model.named_parameters()}
+    header = 10_000  # names and shapes of 40 tensors
+    size = (tmp_path / "model.safetensors").stat().st_size
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    assert 4 * parameters < size < 4 * parameters + header
+
+
+@pytest.mark.skipif(LIBRARY_IS_5_0, reason="transformers 5.0 writes both copies, and does not tie what it finds twice")
+@with_mlm
+def test_a_state_dict_of_clones_is_saved_and_loaded_tied(make: Callable, cls: type, tmp_path: Path) -> None:
+    model = make(cls)
+    model.save_pretrained(tmp_path, state_dict={name: tensor.clone() for name, tensor in model.state_dict().items()})
+    again = cls.from_pretrained(tmp_path)
+    assert is_tied(again)
+    torch.testing.assert_close(again.state_dict(), model.state_dict(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "lacks"),
+    [
+        (ToyBertModel, ToyBertForMaskedLM, MLM_HEAD),
+        (ToyBertModel, ToyBertForPreTraining, MLM_HEAD | NSP_HEAD),
+        (ToyBertModel, ToyBertForNextSentencePrediction, NSP_HEAD),
+        (ToyBertModel, ToyBertForSequenceClassification, CLASSIFIER),
+        (ToyBertForPreTraining, ToyBertModel, set()),
+        (ToyBertForPreTraining, ToyBertForMaskedLM, set()),
+        (ToyBertForPreTraining, ToyBertForNextSentencePrediction, set()),
+        (ToyBertForPreTraining, ToyBertForSequenceClassification, CLASSIFIER),
+        (ToyBertForMaskedLM, ToyBertModel, {"pooler.dense.weight", "pooler.dense.bias"}),
+        (ToyBertForMaskedLM, ToyBertForPreTraining, POOLER | NSP_HEAD),
+        (ToyBertForMaskedLM, ToyBertForNextSentencePrediction, POOLER | NSP_HEAD),
+        (ToyBertForMaskedLM, ToyBertForSequenceClassification, POOLER | CLASSIFIER),
+    ],
+)
+def test_any_head_finds_the_encoder_of_any_other(
+    make: Callable,
+    batch: dict[str, Tensor],
+    tmp_path: Path,
+    source: type[PreTrainedModel],
+    target: type[PreTrainedModel],
+    lacks: set[str],
+) -> None:
+    model = make(source)
+    model.save_pretrained(tmp_path)
+    again, missing, unexpected = load(target, tmp_path)
+    assert missing == lacks
+    assert unexpected == set()  # the heads that are left behind are known
+    states = [encoder(**batch).last_hidden_state for encoder in (model.base_model, again.base_model)]
+    torch.testing.assert_close(states[1], states[0], rtol=0, atol=0)
+    if hasattr(again, "mlm_head"):
+        assert is_tied(again)
+
+
+@each_class
+def test_a_loaded_padding_row_is_left_alone(make: Callable, cls: type, tmp_path: Path) -> None:
+    model = make(cls)
+    expected = model.get_input_embeddings().weight[0].detach().clone()
+    assert expected.abs().max() > 0.1
+    model.save_pretrained(tmp_path)
+    torch.testing.assert_close(
+        cls.from_pretrained(tmp_path).get_input_embeddings().weight[0].detach(), expected, rtol=0, atol=0
+    )
+
+
+@each_class
+def test_weight_decay_spares_biases_and_norms(make: Callable, cls: type) -> None:
+    model = make(cls)
+    decayed = set(Trainer.get_decay_parameter_names(None, model))
+    for name, parameter in model.named_parameters():
+        assert (name in decayed) == (parameter.dim() > 1), name
+
+
+# The vocabulary's size
+
+
+@with_mlm
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("size", [50, 30])
+def test_the_vocabulary_can_grow_and_shrink(
+    make: Callable, batch: dict[str, Tensor], words: Tensor, tmp_path: Path, cls: type, tied: bool, size: int
+) -> None:
+    model = make(cls, tie_word_embeddings=tied)
+    kept = min(size, 40)
+    ids = batch["input_ids"] = batch["input_ids"].clamp(max=29)
+    words = ids.where(words != -100, -100)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    logits = mlm_logits(model(**batch)).detach()
+
+    model.resize_token_embeddings(size)
+    decoder = model.mlm_head.decoder
+    assert model.config.vocab_size == model.bert.config.vocab_size == size
+    assert model.get_input_embeddings().num_embeddings == size
+    assert decoder.weight.shape == model.get_input_embeddings().weight.shape == (size, 32)
+    assert len(decoder.bias) == size
+    if not LIBRARY_IS_5_0:  # it leaves the old number standing in a tied layer
+        assert decoder.out_features == size
+    assert is_tied(model) is tied
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(tensor[:kept], before[name][:kept], rtol=0, atol=0)
+    out = model(**batch, labels=words)
+    torch.testing.assert_close(mlm_logits(out)[..., :kept], logits[..., :kept])
+    assert mlm_logits(out).shape == (3, 12, size)
+    out.loss.backward()
+    assert decoder.bias.grad.shape == (size,)
+
+    model.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text("utf-8"))["vocab_size"] == size
+    again, missing, unexpected = load(cls, tmp_path)
+    assert (missing, unexpected) == (set(), set())
+    assert is_tied(again) is tied
+    torch.testing.assert_close(again.state_dict(), model.state_dict(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("cls", [ToyBertModel, ToyBertForNextSentencePrediction, ToyBertForSequenceClassification])
+def test_the_vocabulary_of_a_model_without_word_head_can_grow(
+    make: Callable, batch: dict[str, Tensor], cls: type
+) -> None:
+    model = make(cls)
+    before = model(**batch)[0].detach()
+    model.resize_token_embeddings(50)
+    assert model.config.vocab_size == model.get_input_embeddings().num_embeddings == 50
+    torch.testing.assert_close(model(**batch)[0], before)
+
+
+def test_errors_name_the_vocabularys_new_size(make: Callable, batch: dict[str, Tensor]) -> None:
+    model = make(ToyBertForMaskedLM)
+    model.resize_token_embeddings(50)
+    batch["input_ids"][0, 1] = 50
+    with pytest.raises(ValueError, match="token id 50 is outside the model's 50"):
+        model(**batch)

@@ -1,0 +1,292 @@
+"""Claims about the training scripts: they learn, repeat and resume exactly, and refuse what would lose something."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import toybert.train.loop as loop
+from safetensors.torch import load_file
+from toybert.train import cli
+from toybert.train.finetune import RECIPES as FINETUNE_RECIPES
+from toybert.train.finetune import FinetuneOptions, train_finetuning
+from toybert.train.pretrain import RECIPES, PretrainOptions, train_pretraining
+from transformers import AutoConfig, AutoModelForPreTraining, AutoModelForSequenceClassification
+
+
+def write_splits(folder: Path, rows: list[dict[str, Any]]) -> str:
+    folder.mkdir()
+    for split in ("train", "validation", "test"):
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """40 documents in which each sentence names a number of its own document."""
+    rows = [
+        {"sentences": [f"the {thing} number {i} is {word}." for word in ("red", "old", "here", "big")]}
+        for i in range(20)
+        for thing in ("cat", "house")
+    ]
+    return write_splits(tmp_path_factory.mktemp("data") / "stories", rows)
+
+
+@pytest.fixture(scope="module")
+def sentiment(tmp_path_factory: pytest.TempPathFactory) -> str:
+    rows = [
+        {"text": f"the {thing} number {i} is {word}.", "label": label}
+        for i in range(10)
+        for thing in ("cat", "house")
+        for word, label in (("red", 0), ("old", 1))
+    ]
+    return write_splits(tmp_path_factory.mktemp("data") / "sentiment", rows)
+
+
+def pretrain(folder: Path, stories: str, **options: Any) -> dict[str, Any]:
+    return train_pretraining(
+        PretrainOptions(output_dir=str(folder), corpus=stories, **{"epochs": 3, "dropout": 0.1, **options})
+    )
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory: pytest.TempPathFactory, stories: str) -> Path:
+    """A run of 3 epochs of 4 steps, with dropout."""
+    folder = tmp_path_factory.mktemp("run") / "pretrained"
+    pretrain(folder, stories)
+    return folder
+
+
+def history(folder: Path) -> dict[str, Any]:
+    return {k: v for k, v in json.loads((folder / "history.json").read_text()).items() if k != "seconds"}
+
+
+def assert_same_run(a: Path, b: Path) -> None:
+    assert history(a) == history(b)
+    weights, others = load_file(a / "model.safetensors"), load_file(b / "model.safetensors")
+    assert weights.keys() == others.keys()
+    assert all(torch.equal(weights[name], others[name]) for name in weights)
+
+
+def test_a_run_learns(pretrained: Path) -> None:
+    train, validation = history(pretrained)["train"], history(pretrained)["validation"]
+    assert train[-1]["mlm_loss"] < 0.8 * train[0]["mlm_loss"]
+    assert [entry["epoch"] for entry in validation] == [1, 2, 3]
+    assert [entry["step"] for entry in validation] == [4, 8, 12]
+    assert set(train[0]) == {"step", "epoch", "loss", "mlm_loss", "nsp_loss"}
+    assert train[0]["loss"] == pytest.approx(train[0]["mlm_loss"] + train[0]["nsp_loss"], rel=1e-5)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(
+    pretrained: Path, stories: str, tmp_path: Path
+) -> None:
+    pretrain(tmp_path / "again", stories)
+    pretrain(tmp_path / "other", stories, seed=1)
+    assert_same_run(tmp_path / "again", pretrained)
+    assert (tmp_path / "again" / "model.safetensors").read_bytes() == (pretrained / "model.safetensors").read_bytes()
+    assert (tmp_path / "again" / "tokenizer.json").read_bytes() == (pretrained / "tokenizer.json").read_bytes()
+    assert history(tmp_path / "other")["train"] != history(pretrained)["train"]
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+@pytest.mark.parametrize("stop_after", [1, 2])  # checkpoints: in the middle of the first epoch, and of the second
+def test_a_resumed_run_is_bit_for_bit_the_run_never_interrupted(
+    stories: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int, accumulation: int
+) -> None:
+    options = {"checkpoint_every": 3 if accumulation == 1 else 1, "gradient_accumulation_steps": accumulation}
+    pretrain(tmp_path / "whole", stories, **options)
+    saved = []
+
+    def save_then_stop(*arguments: Any) -> None:
+        save_checkpoint(*arguments)
+        saved.append(arguments)
+        if len(saved) == stop_after:
+            raise KeyboardInterrupt
+
+    save_checkpoint = loop.save_checkpoint
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "save_checkpoint", save_then_stop)
+        with pytest.raises(KeyboardInterrupt):
+            pretrain(tmp_path / "resumed", stories, **options)
+    assert not (tmp_path / "resumed" / "model.safetensors").exists()
+    pretrain(tmp_path / "resumed", stories, resume=True, **options)
+    assert_same_run(tmp_path / "resumed", tmp_path / "whole")
+    steps = [entry["step"] for entry in history(tmp_path / "resumed")["train"]]
+    assert steps == sorted(set(steps))
+
+
+def test_a_checkpoint_torn_while_it_was_written_is_not_used(
+    stories: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretrain(tmp_path / "whole", stories)
+
+    def tear(source: str, target: str) -> None:
+        if Path(target).name == "step-0000008":
+            raise OSError("No space left on device")
+        replace(source, target)
+
+    replace = loop.os.replace
+    with monkeypatch.context() as patch:
+        patch.setattr(loop.os, "replace", tear)
+        with pytest.raises(OSError, match="No space left"):
+            pretrain(tmp_path / "torn", stories)
+    assert [path.name for path in loop.checkpoints(tmp_path / "torn")] == ["step-0000004"]
+    pretrain(tmp_path / "torn", stories, resume=True)
+    assert_same_run(tmp_path / "torn", tmp_path / "whole")
+
+
+def test_only_the_last_two_checkpoints_are_kept(pretrained: Path) -> None:
+    assert sorted(path.name for path in (pretrained / "checkpoints").iterdir()) == ["step-0000008", "step-0000012"]
+
+
+def test_a_folder_that_holds_a_run_is_not_written_over(pretrained: Path, stories: str) -> None:
+    before = (pretrained / "model.safetensors").read_bytes()
+    with pytest.raises(ValueError, match="is not empty: resume the run in it with --resume, or give another"):
+        pretrain(pretrained, stories)
+    assert (pretrained / "model.safetensors").read_bytes() == before
+
+
+def test_a_resume_with_another_configuration_names_the_difference(
+    pretrained: Path, stories: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=r"was started with batch_size=32, and can't go on with 16"):
+        pretrain(pretrained, stories, resume=True, batch_size=16)
+    with pytest.raises(FileNotFoundError, match="there is no run to resume"):
+        pretrain(tmp_path / "nothing", stories, resume=True)
+
+
+def test_an_interrupted_save_leaves_the_model_that_was_there(
+    pretrained: Path, stories: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The final save fails half way; a resume finishes it."""
+    import toybert.train.hub as hub
+
+    def fail(*arguments: Any) -> None:
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hub.shutil, "copyfile", fail)
+        with pytest.raises(OSError, match="No space left"):
+            pretrain(tmp_path / "run", stories)
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+    assert not (tmp_path / "run" / "config.json").exists()
+    pretrain(tmp_path / "run", stories, resume=True)
+    assert_same_run(tmp_path / "run", pretrained)
+    assert not (tmp_path / "run" / "model.unfinished").exists()
+
+
+def test_the_saved_configuration_is_the_models_and_not_the_runs(pretrained: Path) -> None:
+    config = json.loads((pretrained / "config.json").read_text())
+    root = json.loads((Path(__file__).parents[1] / "config.json").read_text())
+    assert config["sparse_prediction"] is False
+    assert {k: v for k, v in config.items() if k not in ("vocab_size", "transformers_version")} == {
+        k: v for k, v in root.items() if k not in ("vocab_size", "transformers_version")
+    }
+    assert config["vocab_size"] == len(json.loads((pretrained / "tokenizer.json").read_text())["model"]["vocab"])
+
+
+def test_training_weights_are_saved_in_float32(pretrained: Path) -> None:
+    assert {tensor.dtype for tensor in load_file(pretrained / "model.safetensors").values()} == {torch.float32}
+
+
+def test_finetuning_moves_every_parameter_and_learns(pretrained: Path, sentiment: str, tmp_path: Path) -> None:
+    figures = train_finetuning(
+        FinetuneOptions(output_dir=str(tmp_path / "run"), model=str(pretrained), corpus=sentiment, epochs=8)
+    )
+    assert figures["accuracy"] == figures["train_accuracy"] == 1.0
+    before, after = load_file(pretrained / "model.safetensors"), load_file(tmp_path / "run" / "model.safetensors")
+    shared = before.keys() & after.keys()
+    assert {name for name in after if name not in shared} == {"classifier.weight", "classifier.bias"}
+    for name in shared:
+        changed = before[name] != after[name]
+        if name == "bert.embeddings.token.weight":
+            assert changed[5:].any()
+        else:
+            assert changed.any(), name
+    config = AutoConfig.from_pretrained(tmp_path / "run", trust_remote_code=True)
+    assert config.id2label == {0: "negative", 1: "positive"}
+    assert config.hidden_dropout_prob == 0.1
+    history = json.loads((tmp_path / "run" / "history.json").read_text())["validation"]
+    assert [entry["epoch"] for entry in history] == list(range(1, 9))
+    assert all({"train_accuracy", "accuracy", "loss"} <= set(entry) for entry in history)
+
+
+def test_every_file_of_a_run_is_there(pretrained: Path) -> None:
+    found = {path.name for path in pretrained.iterdir()}
+    assert found - {"special_tokens_map.json"} == {
+        "config.json", "configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert.py",
+        "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+        "run.json", "history.json", "figures", "checkpoints",
+    }  # fmt: skip
+    assert (pretrained / "figures" / "pretraining.png").stat().st_size > 10_000
+
+
+def test_the_seed_recipe_is_the_specifications() -> None:
+    options = PretrainOptions(output_dir="x", **RECIPES["seed"])
+    assert (options.learning_rate, options.schedule, options.mlm_probability) == (1e-4, "constant", 0.15)
+    assert (options.batch_size, options.epochs, options.dropout) == (32, 15, 0.1)
+    assert (options.muon_learning_rate, options.weight_decay, options.initializer_range) == (0.0, 0.0, 0.02)
+    tuned = FinetuneOptions(output_dir="x", **FINETUNE_RECIPES["seed"])
+    assert (tuned.learning_rate, tuned.epochs, tuned.schedule, tuned.dropout) == (1e-4, 5, "constant", 0.1)
+
+
+def test_the_command_line_takes_defaults_from_the_recipe_and_lets_them_be_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pretrain", "--output-dir", "x", "--recipe", "seed", "--epochs", "2"])
+    assert cli.parse(PretrainOptions, None, RECIPES) == PretrainOptions(
+        output_dir="x", **{**RECIPES["seed"], "epochs": 2}
+    )
+    monkeypatch.setattr(sys, "argv", ["pretrain", "--output-dir", "x"])
+    assert cli.parse(PretrainOptions, None, RECIPES) == PretrainOptions(output_dir="x")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
+        ({"schedule": "cosine"}, "schedule must be linear or constant"),
+        ({"push_to_hub": True}, "push_to_hub needs a repo_id"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
+        ({"mlm_probability": 0.0}, "mlm_probability must be above 0"),
+    ],
+)
+def test_options_that_no_run_can_have_are_refused(
+    stories: str, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        pretrain(tmp_path / "run", stories, **changes)
+
+
+def test_a_loss_that_is_no_number_stops_the_run_with_its_step(stories: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"the loss is nan at step \d+"):
+        pretrain(tmp_path / "run", stories, learning_rate=1e30, max_grad_norm=1e30, epochs=5)
+
+
+def test_a_checkpoint_that_is_none_is_refused(sentiment: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"is no checkpoint: it has no config.json"):
+        train_finetuning(
+            FinetuneOptions(output_dir=str(tmp_path / "run"), model=str(tmp_path / "empty"), corpus=sentiment)
+        )
+
+
+def test_mistakes_on_the_command_line_are_one_sentence(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "toybert.train.pretrain", "--output-dir", tmp_path / "x", "--corpus", tmp_path],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines()[-1] == f"error: the corpus file {tmp_path / 'train.jsonl'} does not exist"
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "x").exists()
+
+
+def test_saved_runs_load_through_their_auto_classes(pretrained: Path) -> None:
+    for auto in (AutoModelForPreTraining, AutoModelForSequenceClassification):
+        assert auto.from_pretrained(pretrained, trust_remote_code=True).training is False

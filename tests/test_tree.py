@@ -1,0 +1,68 @@
+"""Claims about the repository's files: what may stand at the root, and what may be committed at all."""
+
+import ast
+import subprocess
+
+import pytest
+from helpers import CODE, ROOT
+from transformers import AutoConfig, AutoTokenizer
+
+ALLOWED = {
+    *CODE,
+    "README.md",
+    "LICENSE",
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "model.safetensors",
+    "sentiment",
+    "figures",
+    "train",
+    "tests",
+    "benchmarks",
+    "pyproject.toml",
+    ".ci",
+    ".gitignore",
+    ".gitattributes",
+}
+PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}
+
+
+@pytest.fixture(scope="module")
+def tracked():
+    if not (ROOT / ".git").exists():
+        pytest.skip("this copy of the repository is no git checkout")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [name for name in listed.split("\0") if name]
+
+
+def test_only_the_allowed_names_stand_at_the_root(tracked):
+    assert {name.split("/")[0] for name in tracked} <= ALLOWED
+
+
+def test_the_sentiment_folder_holds_a_checkpoint_and_no_code(tracked):
+    names = {name.removeprefix("sentiment/") for name in tracked if name.startswith("sentiment/")}
+    assert names <= {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+
+
+def test_no_committed_file_is_over_4_mib(tracked):
+    sizes = {name: (ROOT / name).stat().st_size for name in tracked if (ROOT / name).is_file()}
+    assert {name: size for name, size in sizes.items() if size > 4 * 2**20} == {}
+
+
+def test_no_committed_file_is_a_pickle(tracked):
+    assert [name for name in tracked if any(name.lower().endswith(suffix) for suffix in PICKLES)] == []
+
+
+def test_the_hub_files_know_nothing_of_the_training_code():
+    for name in CODE:
+        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+            imported = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                imported += [alias.name for alias in node.names]
+            assert not any("train" in module.split(".") for module in imported), (name, imported)
+
+
+def test_the_model_has_one_row_for_each_token_of_the_tokenizer():
+    tokenizer = AutoTokenizer.from_pretrained(ROOT, trust_remote_code=True)
+    assert len(tokenizer) == AutoConfig.from_pretrained(ROOT, trust_remote_code=True).vocab_size

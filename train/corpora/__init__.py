@@ -1,0 +1,1 @@
+"""The toy corpora: generators, the files that they write, and a data card."""
