@@ -47,6 +47,20 @@ def activation(config: ToyBertConfig) -> GELU:
     return GELU("none" if config.hidden_act == "gelu" else "tanh")
 
 
+def cross_entropy(logits: Tensor, labels: Tensor, num_items: Tensor | int | None = None) -> Tensor:
+    """Gives the mean cross-entropy over the labels that are not -100, or their sum over `num_items` if that is given."""
+    try:
+        total = F.cross_entropy(logits, labels, ignore_index=-100, reduction="sum")
+    except IndexError:  # on a CPU; a GPU only knows an assertion, and asking beforehand would make it wait
+        given = labels[labels != -100]
+        raise ValueError(
+            f"labels run from {given.min()} to {given.max()}, the model has {logits.shape[-1]} classes"
+        ) from None
+    if num_items is None:
+        num_items = (labels != -100).sum().clamp(min=1)  # no label at all: a loss of 0, not NaN
+    return total / num_items
+
+
 class BERTEmbedding(nn.Module):
     """Sums what a token is, which segment it stands in and where: all three are learned (section 3, figure 2)."""
 
@@ -82,7 +96,7 @@ class BERTEmbedding(nn.Module):
     def _look_up(table: nn.Embedding, ids: Tensor, name: str) -> Tensor:
         try:
             return table(ids)
-        except IndexError:  # on a CPU; a GPU only knows an assertion, and asking beforehand would make it wait
+        except IndexError:  # on a CPU, as above
             low, high = ids.min().item(), ids.max().item()
             worst = low if low < 0 else high
             raise ValueError(
@@ -202,10 +216,7 @@ class MLMHead(nn.Module):
         logits = self.decoder(self.norm(self.gelu(self.dense(x))))
         if labels is None:
             return logits, None
-        total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=-100, reduction="sum")
-        if num_items is None:
-            num_items = (labels != -100).sum().clamp(min=1)  # a batch with no target has loss 0, not NaN
-        return logits, total / num_items
+        return logits, cross_entropy(logits.flatten(0, -2), labels.flatten(), num_items)
 
 
 @dataclass
@@ -373,7 +384,7 @@ class ToyBertForPreTraining(ToyBertPreTrainedModel):
         seq_relationship_logits = self.nsp_head(encoded.pooler_output)  # (B, 2)
         nsp_loss = None
         if next_sentence_label is not None:
-            nsp_loss = F.cross_entropy(seq_relationship_logits, next_sentence_label.flatten())
+            nsp_loss = cross_entropy(seq_relationship_logits, next_sentence_label.flatten())
         losses = [loss for loss in (mlm_loss, nsp_loss) if loss is not None]
         return self._reply(
             ToyBertForPreTrainingOutput(
@@ -394,7 +405,7 @@ class ToyBertForMaskedLM(ToyBertPreTrainedModel):
 
     accepts_loss_kwargs = True  # Trainer then hands over the number of targets of all accumulated batches
     _tied_weights_keys = {"mlm_head.decoder.weight": "bert.embeddings.token.weight"}
-    _keys_to_ignore_on_load_unexpected = [r"^nsp_head\.", r"^bert\.pooler\."]
+    _keys_to_ignore_on_load_unexpected = [r"^nsp_head\.", r"^(bert\.)?pooler\."]
 
     def __init__(self, config: ToyBertConfig):
         super().__init__(config)
@@ -456,7 +467,7 @@ class ToyBertForNextSentencePrediction(ToyBertPreTrainedModel):
             output_attentions, output_hidden_states, return_dict=True,
         )  # fmt: skip
         logits = self.nsp_head(encoded.pooler_output)
-        loss = None if labels is None else F.cross_entropy(logits, labels.flatten())
+        loss = None if labels is None else cross_entropy(logits, labels.flatten())
         return self._reply(
             NextSentencePredictorOutput(
                 loss=loss, logits=logits, hidden_states=encoded.hidden_states, attentions=encoded.attentions
@@ -517,12 +528,7 @@ class ToyBertForSequenceClassification(ToyBertPreTrainedModel):
             else:
                 self.config.problem_type = "single_label_classification"
         if self.config.problem_type == "single_label_classification":
-            try:
-                return F.cross_entropy(logits, labels.flatten())
-            except IndexError:  # on a CPU only, as in BERTEmbedding
-                raise ValueError(
-                    f"labels run from {labels.min()} to {labels.max()}, the model has {self.config.num_labels} classes"
-                ) from None
+            return cross_entropy(logits, labels.flatten())
         if labels.numel() != logits.numel():
             raise ValueError(f"labels have shape {tuple(labels.shape)}, the logits {tuple(logits.shape)}")
         labels = labels.view_as(logits).to(logits.dtype)

@@ -44,10 +44,16 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
                 raise FileNotFoundError(f"tokenizer_file {tokenizer_file} does not exist or is not a file")
             tokenizer = Tokenizer.from_file(str(tokenizer_file))
         else:
+            if kwargs.get("vocab_file") is not None:
+                raise ValueError("vocab_file is not read: give tokenizer_file, or vocab as a dict")
+            if vocab is None and kwargs.get("name_or_path"):  # from_pretrained found no vocabulary
+                raise ValueError(f"{kwargs['name_or_path']} holds no tokenizer.json")
             if vocab is None:
                 vocab = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
             if not isinstance(vocab, dict):
                 raise ValueError(f"vocab must be a dict from word to id, got {type(vocab).__name__} {vocab!r}")
+            if sorted(vocab.values()) != list(range(len(vocab))):
+                raise ValueError(f"the ids of the vocabulary must be 0 to {len(vocab) - 1}, each once")
             tokenizer = Tokenizer(models.WordLevel(vocab, unk_token="[UNK]"))
         ids = [tokenizer.token_to_id(token) for token in SPECIAL_TOKENS]
         if ids != [0, 1, 2, 3, 4]:
@@ -64,7 +70,7 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
             pair="[CLS] $A [SEP] $B:1 [SEP]:1",
             special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
         )
-        # Joins words with a space and, where punctuation was split off, sets it back on its word.
+        # Joins words with a space and, where punctuation was split off, sets . , ! ? and ' back on their words.
         # No word can begin with a space, so the prefix of word pieces never applies.
         tokenizer.decoder = decoders.WordPiece(prefix=" ", cleanup=split_punctuation)
         tokenizer.no_truncation()
@@ -92,3 +98,15 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
         self.split_punctuation = split_punctuation
         for name in ("backend", "is_local", "local_files_only"):
             self.init_kwargs.pop(name, None)
+
+    def __call__(self, text=None, *args, **kwargs):
+        """Encodes as the library does, but says what is wrong with an empty batch."""
+        if isinstance(text, (list, tuple)) and not text:
+            raise ValueError("the batch of texts is empty")
+        return super().__call__(text, *args, **kwargs)
+
+    def save_pretrained(self, *args, **kwargs):
+        """Saves as the library does, but not how the last call happened to pad and cut."""
+        self.backend_tokenizer.no_truncation()
+        self.backend_tokenizer.no_padding()
+        return super().save_pretrained(*args, **kwargs)

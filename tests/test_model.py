@@ -77,6 +77,23 @@ def count_sdpa_calls(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     return calls
 
 
+class Watch(TorchDispatchMode):
+    """Notes the types and devices of all tensors that are made while it is on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtypes: set[torch.dtype] = set()
+        self.devices: set[str] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, (tuple, list)) else [out]:
+            if torch.is_tensor(tensor):
+                self.dtypes.add(tensor.dtype)
+                self.devices.add(tensor.device.type)
+        return out
+
+
 # Parts
 
 
@@ -508,20 +525,11 @@ def test_no_model_has_a_buffer(make: Callable, cls: type) -> None:
 def test_nothing_is_computed_in_float64(
     make: Callable, batch: dict[str, Tensor], cls: type, implementation: str
 ) -> None:
-    seen = set()
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            out = func(*args, **(kwargs or {}))
-            several = out if isinstance(out, (tuple, list)) else [out]
-            seen.update(tensor.dtype for tensor in several if torch.is_tensor(tensor))
-            return out
-
     model = make(cls, implementation)
-    with Watch():
+    with Watch() as seen:
         sum(tensor.sum() for tensor in model(**batch).to_tuple()).backward()
-    assert torch.float32 in seen
-    assert torch.float64 not in seen
+    assert torch.float32 in seen.dtypes
+    assert torch.float64 not in seen.dtypes
 
 
 @each_class
@@ -529,10 +537,14 @@ def test_nothing_is_computed_in_float64(
 def test_shapes_can_be_computed_on_the_meta_device(batch: dict[str, Tensor], cls: type, implementation: str) -> None:
     with torch.device("meta"):
         model = cls(small(attn_implementation=implementation))
-    out = model(**{name: tensor.to("meta") for name, tensor in batch.items()})
+    inputs = {name: tensor.to("meta") for name, tensor in batch.items()}
+    with Watch() as seen:
+        out = model(**inputs)
+        del inputs["token_type_ids"]
+        model(**inputs)
+    assert seen.devices == {"meta"}  # nothing is made elsewhere than where the input is
     expected = cls(small())(**batch)
     assert [tensor.shape for tensor in out.to_tuple()] == [tensor.shape for tensor in expected.to_tuple()]
-    assert all(tensor.device.type == "meta" for tensor in out.to_tuple())
 
 
 @each_class

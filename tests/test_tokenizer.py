@@ -384,7 +384,8 @@ def test_a_plain_tokenizer_is_saved_byte_for_byte_alike(tokenizer: ToyBertTokeni
         one, two = ((tmp_path / folder / name).read_bytes() for folder in ("one", "two"))
         assert one == two, name
     used = ToyBertTokenizer.from_pretrained(tmp_path / "used")
-    assert used("the cat").input_ids == tokenizer("the cat").input_ids  # neither padded nor cut
+    assert (used.backend_tokenizer.truncation, used.backend_tokenizer.padding) == (None, None)  # neither cut nor padded
+    assert used("the cat").input_ids == tokenizer("the cat").input_ids
 
 
 def test_what_is_saved_is_not_about_one_loading(tokenizer: ToyBertTokenizer, tmp_path: Path) -> None:
