@@ -48,7 +48,7 @@ def activation(config: ToyBertConfig) -> GELU:
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, num_items: Tensor | int | None = None) -> Tensor:
-    """Gives the mean cross-entropy over the labels that are not -100, or their sum over `num_items` if that is given."""
+    """Gives the mean cross-entropy over the labels that are not -100, or their sum over `num_items` if given."""
     try:
         total = F.cross_entropy(logits, labels, ignore_index=-100, reduction="sum")
     except IndexError:  # on a CPU; a GPU only knows an assertion, and asking beforehand would make it wait

@@ -52,12 +52,12 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
                 vocab = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
             if not isinstance(vocab, dict):
                 raise ValueError(f"vocab must be a dict from word to id, got {type(vocab).__name__} {vocab!r}")
-            if sorted(vocab.values()) != list(range(len(vocab))):
-                raise ValueError(f"the ids of the vocabulary must be 0 to {len(vocab) - 1}, each once")
             tokenizer = Tokenizer(models.WordLevel(vocab, unk_token="[UNK]"))
         ids = [tokenizer.token_to_id(token) for token in SPECIAL_TOKENS]
         if ids != [0, 1, 2, 3, 4]:
             raise ValueError(f"the vocabulary must give {', '.join(SPECIAL_TOKENS)} the ids 0 to 4, it gives {ids}")
+        if sorted(tokenizer.get_vocab().values()) != list(range(tokenizer.get_vocab_size())):
+            raise ValueError(f"the ids of the vocabulary must be 0 to {tokenizer.get_vocab_size() - 1}, each once")
 
         # The same few lines serve a new tokenizer and a loaded one, so the two can't drift apart.
         tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])

@@ -192,16 +192,17 @@ def segments(dataset: PretrainDataset, rows: list[int]) -> list[tuple[tuple[int,
     return found
 
 
-def test_half_of_the_pairs_follow_and_the_halves_change_places(
+def test_each_sentence_comes_once_with_its_next_and_once_with_another(
     tokenizer: ToyBertTokenizer, corpus: list[list[str]]
 ) -> None:
     dataset = PretrainDataset(corpus, tokenizer)
-    rows = list(range(len(dataset)))
-    assert len(dataset) == 200 * 4
-    first = dataset.__getitems__(rows)["next_sentence_label"]
-    assert first.float().mean() == 0.5
-    dataset.set_epoch(1)
-    assert torch.equal(dataset.__getitems__(rows)["next_sentence_label"], 1 - first)
+    assert len(dataset) == 2 * 200 * 4
+    found = segments(dataset, list(range(len(dataset))))
+    assert [label for _, _, label in found] == [1, 0] * (200 * 4)
+    for true, false in zip(found[::2], found[1::2], strict=True):
+        assert true[0] == false[0]
+        assert true[1] != false[1]
+        assert len(true[1]) == len(false[1])  # length tells nothing: here there always is one as long
 
 
 def test_label_1_means_that_b_follows_a_and_a_false_b_is_from_another_document(
@@ -221,17 +222,7 @@ def test_label_1_means_that_b_follows_a_and_a_false_b_is_from_another_document(
             assert (doc_a == doc_b) == bool(label)
             assert place_b > 0  # no first sentences, which would give a false pair away
             false += 1 - label
-    assert false == 2 * len(dataset)
-
-
-def test_a_false_b_is_as_long_as_the_true_one(tokenizer: ToyBertTokenizer, corpus: list[list[str]]) -> None:
-    dataset = PretrainDataset(corpus, tokenizer)
-    rows = list(range(len(dataset)))
-    first = segments(dataset, rows)
-    dataset.set_epoch(1)
-    for (_, b_once, label_once), (_, b_then, label_then) in zip(first, segments(dataset, rows), strict=True):
-        assert label_once != label_then
-        assert len(b_once) == len(b_then)
+    assert false == 4 * len(dataset) / 2
 
 
 def test_two_documents_of_two_lines_give_right_labels(tokenizer: ToyBertTokenizer) -> None:
@@ -239,7 +230,7 @@ def test_two_documents_of_two_lines_give_right_labels(tokenizer: ToyBertTokenize
     seen = set()
     for epoch in range(50):
         dataset.set_epoch(epoch)
-        seen |= {(tokenizer.decode(a), tokenizer.decode(b), label) for a, b, label in segments(dataset, [0, 1])}
+        seen |= {(tokenizer.decode(a), tokenizer.decode(b), label) for a, b, label in segments(dataset, [0, 1, 2, 3])}
     # The false B is longer or shorter here: no other of the same length exists. It is cut to the true one's length.
     assert seen == {("w1 w2", "w3", 1), ("w1 w2", "w5", 0), ("w4", "w5 w6 w7", 1), ("w4", "w3", 0)}
 
@@ -250,7 +241,7 @@ def test_text_equal_to_the_true_next_sentence_is_never_a_false_one(tokenizer: To
     w9 = tokenizer.convert_tokens_to_ids("w9")
     for epoch in range(20):
         dataset.set_epoch(epoch)
-        for _, b, label in segments(dataset, [0, 1, 2]):
+        for _, b, label in segments(dataset, [0, 1, 2, 3, 4, 5]):
             assert (b == (w9,)) == bool(label)
 
 
@@ -261,9 +252,10 @@ def test_false_sentences_can_be_asked_to_come_from_related_documents(
     for i in range(200):
         related[i, (i + 1) % 200] = True
     dataset = PretrainDataset(corpus, tokenizer, related=related)
-    rows = np.arange(len(dataset))
-    partner, labels = dataset.partners(rows)
-    assert (dataset.documents[partner[labels == 0]] == (dataset.documents[rows[labels == 0]] + 1) % 200).all()
+    pairs = np.arange(len(dataset) // 2)
+    partner = dataset.partners(pairs, np.zeros_like(pairs))
+    document = dataset.documents[::2]
+    assert (document[partner] == (document[pairs] + 1) % 200).all()
 
 
 @pytest.mark.parametrize(
@@ -289,7 +281,7 @@ def test_a_corpus_without_possible_pairs_is_refused_at_once(
 def test_sentences_without_words_are_left_out_and_counted(tokenizer: ToyBertTokenizer) -> None:
     dataset = PretrainDataset([["w1", "", "w2"], ["w3", "w4 w5", " "]], tokenizer)
     assert dataset.dropped == 2
-    assert len(dataset) == 2
+    assert len(dataset) == 2 * 2
 
 
 @pytest.mark.parametrize(
@@ -301,9 +293,9 @@ def test_long_pairs_are_cut_to_64_tokens_and_keep_both_sentences(
     dataset = PretrainDataset([[words(a), words(b)], [words(a, 1), words(b, 1)]], tokenizer)
     for epoch in (0, 1):
         dataset.set_epoch(epoch)
-        for ids in dataset.__getitems__([0, 1]).values():
+        for ids in dataset.__getitems__([0, 1, 2, 3]).values():
             assert ids.ndim == 1 or ids.shape[1] <= 64
-        for first, second, _ in segments(dataset, [0, 1]):
+        for first, second, _ in segments(dataset, [0, 1, 2, 3]):
             assert (len(first), len(second)) == kept
 
 
@@ -312,9 +304,18 @@ def test_batches_hold_each_row_once_and_rows_of_similar_length() -> None:
     sampler = LengthBatchSampler(lengths, 32)
     batches = list(sampler)
     assert len(batches) == len(sampler) == 32
+    assert [len(batch) for batch in batches] == [32] * 31 + [1003 - 31 * 32]
     assert sorted(row for batch in batches for row in batch) == list(range(1003))
     spread = np.mean([np.ptp(lengths[batch]) for batch in batches])
     assert spread < 5 < np.ptp(lengths)
+
+
+def test_rows_that_go_together_stay_in_one_batch() -> None:
+    lengths = np.repeat(np.random.default_rng(0).integers(5, 60, 501), 2)
+    for batch in LengthBatchSampler(lengths, 32, group=2):
+        assert all(a % 2 == 0 and b == a + 1 for a, b in zip(batch[::2], batch[1::2], strict=True))
+    with pytest.raises(ValueError, match="batch_size 31 is not a multiple of 2"):
+        LengthBatchSampler(lengths, 31, group=2)
 
 
 def test_batches_change_order_and_company_each_epoch_but_not_by_themselves() -> None:

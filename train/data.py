@@ -130,15 +130,18 @@ def create_mlm_data(
 class PretrainDataset(Dataset):
     """Makes pairs of sentences for both of BERT's pre-training tasks, `[CLS] A [SEP] B [SEP]`.
 
-    Row i is a sentence A that has a next one. In half of the rows B is that next sentence (`next_sentence_label` 1),
-    in the other half it is not (0), and from one epoch to the next the halves change places. A false B is the next
-    sentence of an A in *another* document, of the same length as the true one where there is such a sentence and of
-    the nearest length elsewhere: so neither B by itself nor its length tells the answer. Text equal to the true next
-    sentence is never a false one.
+    Every sentence A that has a next one gives two rows: an even one with its true next sentence (`next_sentence_label`
+    1) and, after it, one with a false (0), drawn anew each epoch. A batch that holds both (see `LengthBatchSampler`)
+    cancels what A by itself seems to say, and the task is learnt in half the steps. A false B is the next sentence of
+    an A in *another* document, of the same length as the true one where there is such a sentence and of the nearest
+    length elsewhere: so neither B by itself nor its length tells the answer. Text equal to the true next sentence is
+    never a false one.
 
     `dataset[i]` is one example without padding. `dataset.__getitems__(rows)`, which a DataLoader calls, is a whole
     padded batch, so the loader's `collate_fn` has nothing left to do: give it `as_is`.
     """
+
+    group = 2  # consecutive rows that share their A
 
     def __init__(
         self,
@@ -197,9 +200,9 @@ class PretrainDataset(Dataset):
         self._check_that_false_sentences_exist()
 
         b_capped = np.minimum(b, room - 1)
-        self._by_length = np.argsort(b_capped, kind="stable")  # rows, those with a short B first
+        self._by_length = np.argsort(b_capped, kind="stable")  # pairs, those with a short B first
         ordered = b_capped[self._by_length]
-        self._low = np.searchsorted(ordered, b_capped, "left")  # the rows whose B is as long as this row's
+        self._low = np.searchsorted(ordered, b_capped, "left")  # the pairs whose B is as long as this one's
         self._high = np.searchsorted(ordered, b_capped, "right")
 
     def _tokenise(self, batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -219,7 +222,7 @@ class PretrainDataset(Dataset):
             return counts[where.reshape(-1)]
 
         same_document, same_text = count(self._document), count(self._text)
-        possible = len(self) - same_document - same_text + count(self._document, self._text)
+        possible = len(self._a) - same_document - same_text + count(self._document, self._text)
         if (possible == 0).any():
             row = int(np.flatnonzero(possible == 0)[0])
             text = self.tokenizer.decode(self._sentence(self._a[row] + 1))
@@ -229,7 +232,7 @@ class PretrainDataset(Dataset):
             )
 
     def __len__(self) -> int:
-        return len(self._a)
+        return 2 * len(self._a)
 
     def set_epoch(self, epoch: int) -> None:
         """Turns to the masks and partners of an epoch."""
@@ -238,46 +241,60 @@ class PretrainDataset(Dataset):
     @property
     def lengths(self) -> np.ndarray:
         """The number of tokens of each row with its true next sentence, by which batches are formed."""
-        return self._a_length + self._b_length + 3
+        return np.repeat(self._a_length + self._b_length + 3, 2)
 
     @property
     def documents(self) -> np.ndarray:
         """The document of each row's A."""
-        return self._document
+        return np.repeat(self._document, 2)
 
-    def partners(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gives, for each row, the row whose next sentence is its B, and the label: 1 if that is the row itself."""
-        labels = (rows + self.epoch + self.seed) % 2
-        draws = uniforms((self.seed, self.epoch, 0), rows, TRIES)
-        low, high = self._low[rows, None], self._high[rows, None]
+    @property
+    def sentences(self) -> set[bytes]:
+        """Every sentence of the documents, as the bytes of its ids."""
+        return {self._sentence(index).tobytes() for index in range(len(self._length))}
+
+    def rows_without(self, known: set[bytes]) -> np.ndarray:
+        """Gives the rows neither of whose sentences is one of those known (see `sentences`)."""
+        rows = np.arange(len(self))
+        partner = self.partners(rows // 2, 1 - rows % 2)
+        pairs = zip(self._a[rows // 2], self._a[partner] + 1, strict=True)
+        return np.array(
+            [i for i, pair in enumerate(pairs) if known.isdisjoint(self._sentence(k).tobytes() for k in pair)]
+        )
+
+    def partners(self, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Gives, for each pair and label, the pair whose B it gets: itself for 1, an acceptable other one for 0."""
+        draws = uniforms((self.seed, self.epoch, 0), pairs, TRIES)
+        low, high = self._low[pairs, None], self._high[pairs, None]
         places = low + (draws * (high - low)).astype(np.int64)
-        candidates = self._by_length[places]  # (rows, TRIES)
-        accepted = self._accepted(rows[:, None], candidates)
-        partner = candidates[np.arange(len(rows)), accepted.argmax(1)]
+        candidates = self._by_length[places]  # (pairs, TRIES)
+        accepted = self._accepted(pairs[:, None], candidates)
+        partner = candidates[np.arange(len(pairs)), accepted.argmax(1)]
         for k in np.flatnonzero(~accepted.any(1) & (labels == 0)):
-            partner[k] = self._nearest(rows[k], places[k, -1])
-        return np.where(labels == 1, rows, partner), labels
+            partner[k] = self._nearest(pairs[k], places[k, -1])
+        return np.where(labels == 1, pairs, partner)
 
-    def _accepted(self, rows: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        a, b = self._document[rows], self._document[candidates]
-        accepted = (a != b) & (self._text[rows] != self._text[candidates])
+    def _accepted(self, pairs: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+        a, b = self._document[pairs], self._document[candidates]
+        accepted = (a != b) & (self._text[pairs] != self._text[candidates])
         return accepted if self.related is None else accepted & self.related[a, b]
 
-    def _nearest(self, row: int, place: int) -> int:
+    def _nearest(self, pair: int, place: int) -> int:
         """Finds the acceptable false next sentence nearest to a place in the order of length."""
-        accepted = self._accepted(np.array([row]), self._by_length)
+        accepted = self._accepted(np.array([pair]), self._by_length)
         places = np.flatnonzero(accepted)
         if not len(places):
-            raise ValueError(f"no related document has a false next sentence for row {row}")
+            raise ValueError(f"no related document has a false next sentence for pair {pair}")
         return int(self._by_length[places[np.abs(places - place).argmin()]])
 
     def __getitems__(self, rows: Sequence[int]) -> Batch:
         """Gives the rows as one batch, padded to its longest: everything that ToyBertForPreTraining takes."""
         index = np.asarray(rows, dtype=np.int64)
-        partner, labels = self.partners(index)
-        a_length = self._a_length[index][:, None]  # (B, 1), as are the next three
-        b_length = np.minimum(self._b_length[index], self._length[self._a[partner] + 1])[:, None]
-        a_start, b_start = self._start[self._a[index]][:, None], self._start[self._a[partner] + 1][:, None]
+        pair, labels = index // 2, 1 - index % 2
+        partner = self.partners(pair, labels)
+        a_length = self._a_length[pair][:, None]  # (B, 1), as are the next three
+        b_length = np.minimum(self._b_length[pair], self._length[self._a[partner] + 1])[:, None]
+        a_start, b_start = self._start[self._a[pair]][:, None], self._start[self._a[partner] + 1][:, None]
 
         size = a_length + b_length + 3
         column = np.arange(size.max())[None]  # (1, S)
@@ -312,6 +329,8 @@ class PretrainDataset(Dataset):
 
 class FinetuneDataset(Dataset):
     """Makes labelled sentences, `[CLS] text [SEP]`; text over `max_length` tokens is cut at its end."""
+
+    group = 1
 
     def __init__(
         self, texts: Sequence[str], labels: Sequence[int], tokenizer: PreTrainedTokenizerBase, max_length: int = 64
@@ -349,11 +368,17 @@ class LengthBatchSampler(Sampler[list[int]]):
     """Yields batches of rows of similar length, in another order and company each epoch.
 
     The rows are shuffled, sorted by length within windows of some batches, cut into batches, and the batches shuffled:
-    little padding, and still no row meets the same neighbours twice.
+    little padding, and still no row meets the same neighbours twice. Each `group` of consecutive rows stays together.
+
+    Raises:
+        ValueError: the batch size is not a multiple of `group`.
     """
 
-    def __init__(self, lengths: np.ndarray, batch_size: int, seed: int = 0, window: int = 32):
-        self.lengths, self.batch_size, self.seed, self.window = np.asarray(lengths), batch_size, seed, window
+    def __init__(self, lengths: np.ndarray, batch_size: int, seed: int = 0, group: int = 1, window: int = 32):
+        if batch_size % group:
+            raise ValueError(f"batch_size {batch_size} is not a multiple of {group}, the rows that go together")
+        self.lengths, self.batch_size, self.seed, self.group = np.asarray(lengths), batch_size, seed, group
+        self.window = window
         self.drop_last = False
         self.epoch = 0
 
@@ -366,11 +391,15 @@ class LengthBatchSampler(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         random = np.random.default_rng([self.seed, self.epoch])
-        order = random.permutation(len(self.lengths))
+        order = random.permutation(len(self.lengths) // self.group)[:, None] * self.group + np.arange(self.group)
+        order = order.reshape(-1)
         batches = []
         for start in range(0, len(order), self.batch_size * self.window):
             part = order[start : start + self.batch_size * self.window]
             part = part[np.argsort(self.lengths[part], kind="stable")]
             batches += [part[i : i + self.batch_size] for i in range(0, len(part), self.batch_size)]
-        for index in random.permutation(len(batches)):
+        full = len(self.lengths) // self.batch_size
+        for index in random.permutation(full):
             yield batches[index].tolist()
+        for batch in batches[full:]:  # a smaller batch comes last: accelerate shares out and gathers on that premise
+            yield batch.tolist()

@@ -13,7 +13,7 @@ from accelerate import Accelerator
 from datasets import Dataset as TextDataset
 from datasets import DatasetDict
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Subset
 from toybert.train import baselines, cli
 from toybert.train.data import CORPORA, FinetuneDataset, LengthBatchSampler, PretrainDataset, as_is, load_corpus
 from toybert.train.hub import load_model, load_tokenizer
@@ -42,9 +42,14 @@ def content_words(tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
     return content
 
 
-def evaluation_loader(dataset: Any, accelerator: Accelerator, batch_size: int = 128) -> Any:
-    """Makes a prepared loader of a dataset's rows; give it to the functions below."""
-    sampler = LengthBatchSampler(dataset.lengths, batch_size)
+def evaluation_loader(
+    dataset: Any, accelerator: Accelerator, rows: np.ndarray | None = None, batch_size: int = 128
+) -> Any:
+    """Makes a prepared loader of a dataset's rows, or of some of them; give it to the functions below."""
+    lengths = dataset.lengths
+    if rows is not None:
+        dataset, lengths = Subset(dataset, rows.tolist()), lengths[rows]
+    sampler = LengthBatchSampler(lengths, batch_size)
     loader = DataLoader(dataset, batch_sampler=sampler, collate_fn=as_is, generator=torch.Generator())
     return accelerator.prepare(loader)
 
@@ -144,8 +149,15 @@ def pretraining_report(folder: str | Path, corpus: DatasetDict, accelerator: Acc
     training = PretrainDataset(corpus["train"]["sentences"], tokenizer)
     test = PretrainDataset(corpus["test"]["sentences"], tokenizer)
     figures = evaluate_pretraining(model, evaluation_loader(test, accelerator), accelerator, content)
+    unseen_rows = test.rows_without(training.sentences)
+    unseen = evaluate_pretraining(model, evaluation_loader(test, accelerator, unseen_rows), accelerator)
     held_out = {"": test}
-    nsp = {"accuracy": figures["nsp_accuracy"], "loss": figures["nsp_loss"], "chance_accuracy": 0.5}
+    nsp = {
+        "accuracy": figures["nsp_accuracy"],
+        "loss": figures["nsp_loss"],
+        "unseen_accuracy": unseen["nsp_accuracy"],
+        "chance_accuracy": 0.5,
+    }
     related = related_documents(corpus["test"])
     if related is not None:
         hard = PretrainDataset(corpus["test"]["sentences"], tokenizer, related=related)
@@ -157,6 +169,8 @@ def pretraining_report(folder: str | Path, corpus: DatasetDict, accelerator: Acc
             "loss": figures["mlm_loss"],
             "accuracy": figures["mlm_accuracy"],
             "content_accuracy": figures["content_accuracy"],
+            "unseen_accuracy": unseen["mlm_accuracy"],
+            "unseen_share": len(unseen_rows) / len(test),
             **baselines.masked_word_baselines(training, test, content),
         },
         "nsp": {**nsp, **baselines.next_sentence_baselines(training, held_out, content)},

@@ -141,7 +141,7 @@ def train(
     Raises:
         ValueError: the loss is no longer a number.
     """
-    sampler = LengthBatchSampler(dataset.lengths, options.batch_size, options.seed)
+    sampler = LengthBatchSampler(dataset.lengths, options.batch_size, options.seed, dataset.group)
     # A generator of its own: or each new iterator would take a number from the one that dropout draws from,
     # and a resumed epoch, which starts one iterator more, would go on differently.
     loader = DataLoader(dataset, batch_sampler=sampler, collate_fn=as_is, generator=torch.Generator())

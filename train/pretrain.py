@@ -60,7 +60,7 @@ def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
     )
     validation = PretrainDataset(corpus["validation"]["sentences"], tokenizer)
     accelerator.print(
-        f"{len(corpus['train'])} documents, {len(training)} pairs of sentences, {len(tokenizer)} words; "
+        f"{len(corpus['train'])} documents, {len(training)} pairs of sentences, true or false, {len(tokenizer)} words; "
         f"training on {accelerator.num_processes} x {accelerator.device}, precision {accelerator.mixed_precision}"
     )
 

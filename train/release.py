@@ -81,6 +81,9 @@ def blocks(results: dict[str, Any]) -> dict[str, str]:
     ]
     return {
         "results": "\n".join(table),
+        "unseen": f"On the {percent(mlm['unseen_share'])} of the test pairs neither of whose sentences occurs in "
+        f"training, it reaches {percent(mlm['unseen_accuracy'])} on masked words and "
+        f"{percent(nsp['unseen_accuracy'])} on next sentences.",
         "losses": f"Held-out losses in nats: masked words {mlm['loss']:.3f} (frequencies alone: "
         f"{mlm['unigram_loss']:.3f}), next sentence {nsp['loss']:.3f} (chance: 0.693), "
         f"sentiment {sentiment['loss']:.3f}.",
@@ -88,7 +91,7 @@ def blocks(results: dict[str, Any]) -> dict[str, str]:
         f"{steps['finetuning']} of fine-tuning {seconds['finetuning']:.0f} s with {results['threads']} threads of a "
         f"server CPU; everything together {seconds['total']:.0f} s, in {results['peak_memory_mb']} MB of memory.",
         "recipe": f"{recipe['epochs']} epochs in batches of {recipe['batch_size']}, Muon "
-        f"{recipe['muon_learning_rate']:g} for the layers' matrices and AdamW {recipe['learning_rate']:g} for the rest, "
+        f"{recipe['muon_learning_rate']:g} for the layers' matrices and AdamW {recipe['learning_rate']:g} for others, "
         f"a warm-up over "
         f"{100 * recipe['warmup_ratio']:.0f} % of the steps and linear decay, {100 * recipe['mlm_probability']:.0f} % "
         f"of the words to predict, dropout {recipe['dropout']:g}.",

@@ -1,0 +1,229 @@
+"""Claims about the evaluation: the figures are what they say, and so are their baselines."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from accelerate import Accelerator
+from datasets import Dataset
+from toybert.configuration_toybert import ToyBertConfig
+from toybert.modeling_toybert import ToyBertForPreTraining, ToyBertForSequenceClassification
+from toybert.tokenization_toybert import ToyBertTokenizer
+from toybert.train import plots
+from toybert.train.baselines import NeighbourCounts, masked_word_baselines, next_sentence_baselines, text_baselines
+from toybert.train.data import FinetuneDataset, PretrainDataset
+from toybert.train.evaluate import (
+    content_words,
+    evaluate_classification,
+    evaluate_pretraining,
+    evaluation_loader,
+    fill_mask,
+    related_documents,
+    table,
+)
+from toybert.train.loop import Progress
+
+DOCUMENTS = [
+    [f"the {thing} {i} was {word} ." for word in ("red", "old", "big")] for i in range(30) for thing in ("cat", "dog")
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> ToyBertTokenizer:
+    return ToyBertTokenizer().train_new_from_iterator(iter(DOCUMENTS), vocab_size=100, show_progress=False)
+
+
+@pytest.fixture(scope="module")
+def dataset(tokenizer: ToyBertTokenizer) -> PretrainDataset:
+    return PretrainDataset(DOCUMENTS, tokenizer)
+
+
+@pytest.fixture
+def model(tokenizer: ToyBertTokenizer) -> ToyBertForPreTraining:
+    torch.manual_seed(0)
+    return ToyBertForPreTraining(ToyBertConfig(vocab_size=len(tokenizer), initializer_range=0.3))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_figures_are_those_of_the_whole_set_at_once(
+    model: ToyBertForPreTraining, dataset: PretrainDataset, tokenizer: ToyBertTokenizer, sparse: bool
+) -> None:
+    content = content_words(tokenizer)
+    model.eval()
+    with torch.no_grad():
+        batch = dataset.__getitems__(range(len(dataset)))
+        output = model(**batch)
+    chosen = batch["labels"] != -100
+    right = output.prediction_logits.argmax(-1) == batch["labels"]
+    known = torch.from_numpy(content)[batch["labels"].clamp(min=0)] & chosen
+    nsp = output.seq_relationship_logits.argmax(-1) == batch["next_sentence_label"]
+    expected = {
+        "mlm_loss": output.mlm_loss.item(),
+        "mlm_accuracy": right[chosen].float().mean().item(),
+        "nsp_loss": output.nsp_loss.item(),
+        "nsp_accuracy": nsp.float().mean().item(),
+        "content_accuracy": right[known].float().mean().item(),
+    }
+    model.config.sparse_prediction = sparse
+    accelerator = Accelerator()
+    loader = evaluation_loader(dataset, accelerator, batch_size=7)
+    figures = evaluate_pretraining(model, loader, accelerator, content)
+    assert figures == pytest.approx(expected, rel=1e-5)
+    dataset.set_epoch(5)  # as training would
+    assert evaluate_pretraining(model, loader, accelerator, content) == figures
+
+
+def test_some_rows_can_be_evaluated_alone(model: ToyBertForPreTraining, dataset: PretrainDataset) -> None:
+    dataset.set_epoch(0)
+    accelerator = Accelerator()
+    rows = np.array([3, 4, 50])
+    with torch.no_grad():
+        output = model.eval()(**dataset.__getitems__(rows.tolist()))
+    figures = evaluate_pretraining(model, evaluation_loader(dataset, accelerator, rows), accelerator)
+    assert figures["mlm_loss"] == pytest.approx(output.mlm_loss.item(), rel=1e-5)
+
+
+def test_rows_without_known_sentences_have_none(tokenizer: ToyBertTokenizer) -> None:
+    training = PretrainDataset(DOCUMENTS[:40], tokenizer)
+    held_out = PretrainDataset(DOCUMENTS[38:], tokenizer)  # two documents of training, and others
+    rows = held_out.rows_without(training.sentences)
+    known = {tuple(tokenizer(text, add_special_tokens=False).input_ids) for doc in DOCUMENTS[:40] for text in doc}
+    batch = held_out.__getitems__(range(len(held_out)))
+    ids = torch.where(batch["labels"] == -100, batch["input_ids"], batch["labels"])
+    expected = []
+    for row, (line, types) in enumerate(zip(ids.tolist(), batch["token_type_ids"].tolist(), strict=True)):
+        end = line.index(3)
+        b = [token for token, kind in zip(line, types, strict=True) if kind == 1][:-1]
+        if tuple(line[1:end]) not in known and tuple(b) not in known:
+            expected.append(row)
+    assert rows.tolist() == expected
+    assert 0 < len(rows) < len(held_out)
+
+
+def test_classification_figures_are_those_of_the_whole_set_at_once(tokenizer: ToyBertTokenizer) -> None:
+    torch.manual_seed(0)
+    model = ToyBertForSequenceClassification(ToyBertConfig(vocab_size=len(tokenizer), initializer_range=0.3)).eval()
+    texts = [text for document in DOCUMENTS for text in document]
+    dataset = FinetuneDataset(texts, [i % 2 for i in range(len(texts))], tokenizer)
+    with torch.no_grad():
+        output = model(**dataset.__getitems__(range(len(dataset))))
+    accelerator = Accelerator()
+    figures = evaluate_classification(model, evaluation_loader(dataset, accelerator), accelerator)
+    assert figures["loss"] == pytest.approx(output.loss.item(), rel=1e-5)
+    assert figures["accuracy"] == pytest.approx((output.logits.argmax(-1) == dataset.labels).float().mean().item())
+
+
+def test_content_words_leave_out_function_words_punctuation_and_special_tokens(tokenizer: ToyBertTokenizer) -> None:
+    marked = {word for word, index in tokenizer.get_vocab().items() if content_words(tokenizer)[index]}
+    assert {"cat", "dog", "red", "old", "big"} <= marked
+    assert marked.isdisjoint({"the", "was", ".", "[MASK]", "[UNK]"})
+
+
+def test_the_neighbour_baseline_knows_the_likeliest_word_between_two(
+    dataset: PretrainDataset, tokenizer: ToyBertTokenizer
+) -> None:
+    dataset.set_epoch(0)
+    counts = NeighbourCounts(dataset)
+    the, was, seven, dot = tokenizer.convert_tokens_to_ids(["the", "was", "7", "."])
+    assert tokenizer.convert_ids_to_tokens([counts.unigram()])[0] in ("the", "was", ".")
+    words = tokenizer.convert_ids_to_tokens(counts.between(np.array([the, was]), np.array([seven, dot])).tolist())
+    assert words[0] in ("cat", "dog")
+    assert words[1] in ("red", "old", "big")
+
+
+def test_masked_word_baselines_are_what_counting_gives(dataset: PretrainDataset, tokenizer: ToyBertTokenizer) -> None:
+    dataset.set_epoch(0)
+    figures = masked_word_baselines(dataset, dataset, content_words(tokenizer))
+    labels = dataset.__getitems__(range(len(dataset)))["labels"]
+    targets = labels[labels != -100]
+    assert figures["unigram_accuracy"] == pytest.approx((targets == NeighbourCounts(dataset).unigram()).float().mean())
+    assert figures["unigram_accuracy"] < figures["bigram_accuracy"] <= 1
+    assert figures["content_bigram_accuracy"] > figures["content_unigram_accuracy"]
+
+
+def test_length_says_nothing_and_shared_words_say_what_they_should(
+    dataset: PretrainDataset, tokenizer: ToyBertTokenizer
+) -> None:
+    """In these documents, and in them alone, sentences share a number."""
+    dataset.set_epoch(0)
+    figures = next_sentence_baselines(dataset, {"": dataset}, content_words(tokenizer))
+    assert figures["length_only_accuracy"] == pytest.approx(0.5, abs=0.02)
+    assert figures["word_overlap_accuracy"] > 0.9
+
+
+def test_related_documents_share_a_person_or_the_topic() -> None:
+    rows = Dataset.from_dict({"script": ["rain", "rain", "sea"], "people": [["Anna"], ["Tom"], ["Anna", "Ben"]]})
+    assert related_documents(rows).tolist() == [[True, True, True], [True, True, False], [True, False, True]]
+    assert related_documents(Dataset.from_dict({"text": ["a"]})) is None
+
+
+def test_text_baselines_see_words_and_bigrams() -> None:
+    texts = [f"{'not ' * turned}{word} {i}" for i in range(40) for word in ("good", "bad") for turned in (0, 1)]
+    labels = [int((word == "good") != turned) for i in range(40) for word in ("good", "bad") for turned in (0, 1)]
+    figures = text_baselines((texts, labels), (texts, labels), (texts, labels))
+    assert figures["majority_accuracy"] == 0.5
+    assert figures["bag_of_words_accuracy"] < 0.8
+    assert figures["bag_of_bigrams_accuracy"] == 1.0
+
+
+def test_sample_predictions_are_words_with_falling_probabilities(
+    model: ToyBertForPreTraining, tokenizer: ToyBertTokenizer
+) -> None:
+    (sample,) = fill_mask(model, tokenizer, ["the [MASK] was red ."], top=4)
+    words, probabilities = zip(*sample["words"], strict=True)
+    assert set(words) <= tokenizer.get_vocab().keys()
+    assert list(probabilities) == sorted(probabilities, reverse=True)
+    assert "the [MASK] was red ." in table({"mlm": {"accuracy": 0.5}, "samples": [sample]})
+
+
+@pytest.mark.parametrize(
+    "train",
+    [
+        [],
+        [{"step": 1, "epoch": 1, "loss": 2.0, "mlm_loss": 1.0, "nsp_loss": 1.0}],
+        [{"step": s, "epoch": 1, "loss": 2.0, "mlm_loss": float("nan"), "nsp_loss": 1 / s} for s in (1, 2, 2, 1)],
+    ],
+)
+def test_curves_are_drawn_of_any_history(tmp_path: Path, train: list[dict[str, float]]) -> None:
+    progress = Progress(train=train, validation=train[:1])
+    plots.plot_pretraining(progress, tmp_path)
+    plots.plot_finetuning(progress, tmp_path)
+    for name in ("pretraining.png", "finetuning.png"):
+        picture = plots.plt.imread(tmp_path / name)
+        assert picture.std() > 0.01
+
+
+def test_a_curve_has_each_step_once_in_order_and_leaves_out_what_is_no_number() -> None:
+    _, axes = plots.plt.subplots()
+    entries = [{"step": s, "loss": v} for s, v in ((3, 1.0), (1, 3.0), (2, float("nan")), (3, 0.5))]
+    plots.curve(axes, entries, [], "loss", "title")
+    assert axes.lines[0].get_xydata().tolist() == [[1, 3.0], [3, 0.5]]
+    assert (axes.get_xlabel(), axes.get_title()) == ("optimiser step", "title")
+    assert "cross-entropy" in axes.get_ylabel()
+    plots.plt.close("all")
+
+
+def test_pictures_of_the_model_are_drawn(
+    model: ToyBertForPreTraining, tokenizer: ToyBertTokenizer, tmp_path: Path
+) -> None:
+    plots.plot_attention(model.eval(), tokenizer, "the cat was red .", "the cat was old .", tmp_path / "attention.png")
+    plots.plot_neighbours(model, tokenizer, ["cat", "absent", "red"], tmp_path / "neighbours.png")
+    for name in ("attention.png", "neighbours.png"):
+        assert plots.plt.imread(tmp_path / name).std() > 0.01
+
+
+def test_the_nearest_words_are_those_of_the_largest_cosine(tokenizer: ToyBertTokenizer) -> None:
+    embedding = torch.randn(len(tokenizer), 16, generator=torch.Generator().manual_seed(0))
+    cat, dog = tokenizer.convert_tokens_to_ids(["cat", "dog"])
+    embedding[dog] = embedding[cat] * 1.1
+    ((nearest, *_),) = plots.nearest_words(embedding, tokenizer, ["cat"], 3)
+    assert nearest[0] == "dog"
+    assert nearest[1] > 0.9
+
+
+def test_results_can_be_written_as_json(model: ToyBertForPreTraining, dataset: PretrainDataset) -> None:
+    accelerator = Accelerator()
+    figures = evaluate_pretraining(model, evaluation_loader(dataset, accelerator), accelerator)
+    assert json.loads(json.dumps(figures)) == figures
