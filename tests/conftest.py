@@ -11,8 +11,9 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
-from toybert.configuration_toybert import ToyBertConfig
 from transformers import PreTrainedModel
+
+from toybert.configuration_toybert import ToyBertConfig
 
 torch.set_num_threads(1)  # tensors this small are faster so, and the sums always run in the same order
 

@@ -8,9 +8,10 @@ import json
 from pathlib import Path
 
 import pytest
+from transformers import CONFIG_MAPPING, PretrainedConfig
+
 from toybert import modeling_toybert
 from toybert.configuration_toybert import ToyBertConfig
-from transformers import CONFIG_MAPPING, PretrainedConfig
 
 ROOT = Path(modeling_toybert.__file__).parent
 SHIPPED = json.loads((ROOT / "config.json").read_text("utf-8"))

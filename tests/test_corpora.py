@@ -10,6 +10,7 @@ import pytest
 from datasets import load_dataset
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
+
 from toybert.train.corpora.__main__ import FOLDER, files
 from toybert.train.corpora.card import share_in_train, vocabulary
 from toybert.train.corpora.engine import By, capitalised, draw, draw_slots, fill, tokens

@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 import torch
+
 from toybert.tokenization_toybert import ToyBertTokenizer
 from toybert.train.data import (
     IGNORED,

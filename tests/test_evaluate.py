@@ -8,6 +8,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 from datasets import Dataset
+
 from toybert.configuration_toybert import ToyBertConfig
 from toybert.modeling_toybert import ToyBertForPreTraining, ToyBertForSequenceClassification
 from toybert.tokenization_toybert import ToyBertTokenizer

@@ -13,6 +13,8 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from transformers import PreTrainedModel, Trainer, TrainingArguments
+
 from toybert.configuration_toybert import ToyBertConfig
 from toybert.modeling_toybert import (
     ToyBertForMaskedLM,
@@ -21,7 +23,6 @@ from toybert.modeling_toybert import (
     ToyBertForSequenceClassification,
     ToyBertModel,
 )
-from transformers import PreTrainedModel, Trainer, TrainingArguments
 
 WITH_MLM = [ToyBertForPreTraining, ToyBertForMaskedLM]
 WITH_NSP = [ToyBertForPreTraining, ToyBertForNextSentencePrediction]

@@ -12,15 +12,16 @@ import transformers
 from accelerate import Accelerator, load_checkpoint_in_model
 from helpers import CODE, ROOT, SMALL, make_checkpoint, run_alone
 from safetensors.torch import load_file, save_file
-from toybert.modeling_toybert import ToyBertConfig, ToyBertForMaskedLM
-from toybert.train.finetune import FinetuneOptions, train_finetuning
-from toybert.train.pretrain import PretrainOptions, train_pretraining
 from transformers import (
     AutoModelForMaskedLM,
     AutoModelForPreTraining,
     AutoModelForSequenceClassification,
     AutoTokenizer,
 )
+
+from toybert.modeling_toybert import ToyBertConfig, ToyBertForMaskedLM
+from toybert.train.finetune import FinetuneOptions, train_finetuning
+from toybert.train.pretrain import PretrainOptions, train_pretraining
 
 AUTO_MAP = json.loads((ROOT / "config.json").read_text(encoding="utf-8"))["auto_map"]
 AUTO_CLASSES = [name for name in AUTO_MAP if name != "AutoConfig"]

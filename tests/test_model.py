@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import BertConfig, BertForPreTraining
+
 from toybert.configuration_toybert import ToyBertConfig
 from toybert.modeling_toybert import (
     GELU,
@@ -25,7 +27,6 @@ from toybert.modeling_toybert import (
     TransformerEncoderLayer,
     activation,
 )
-from transformers import BertConfig, BertForPreTraining
 
 CLASSES = [
     ToyBertModel,

@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 import torch
 from torch import nn
+
 from toybert.configuration_toybert import ToyBertConfig
 from toybert.modeling_toybert import ToyBertForPreTraining
 from toybert.train.optim import Muon, make_optimizers, orthogonalised, warmup_then_linear

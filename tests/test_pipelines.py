@@ -3,8 +3,6 @@
 import pytest
 import torch
 from helpers import SMALL, make_checkpoint
-from toybert.configuration_toybert import ToyBertConfig
-from toybert.modeling_toybert import ToyBertForNextSentencePrediction, ToyBertForSequenceClassification
 from transformers import (
     AutoModel,
     AutoModelForNextSentencePrediction,
@@ -15,6 +13,9 @@ from transformers import (
     pipeline,
 )
 from transformers.pipelines import PipelineException
+
+from toybert.configuration_toybert import ToyBertConfig
+from toybert.modeling_toybert import ToyBertForNextSentencePrediction, ToyBertForSequenceClassification
 
 LONG = "the cat sat . " * 50  # 200 words and 2 special tokens, where the model takes 64
 TOO_LONG = "input is 202 tokens long, the model takes at most 64"

@@ -1,4 +1,4 @@
-"""Claims about the card: its examples print what it says, its numbers are the measured ones, its links lead somewhere."""
+"""Claims about the card: its examples print what it says, its numbers are measured, its links lead somewhere."""
 
 import json
 import re
@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
+from transformers import AutoTokenizer
+
 from toybert.train import release
 from toybert.train.hub import ROOT
-from transformers import AutoTokenizer
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 RESULTS = json.loads((ROOT / "figures" / "results.json").read_text(encoding="utf-8"))

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from accelerate import Accelerator
 from safetensors.torch import load_file
+from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
+
 from toybert.configuration_toybert import ToyBertConfig
 from toybert.train.data import CORPORA, load_corpus
 from toybert.train.evaluate import classification_report, pretraining_report
 from toybert.train.hub import ROOT
-from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
 
 RESULTS = json.loads((ROOT / "figures" / "results.json").read_text(encoding="utf-8"))
 # The sums of floats differ a little between machines, and a near tie may fall the other way.

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from datasets.fingerprint import Hasher
 from tokenizers import Tokenizer
+
 from toybert.tokenization_toybert import SPECIAL_TOKENS, ToyBertTokenizer
 
 TEXTS = [

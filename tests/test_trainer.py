@@ -6,7 +6,6 @@ import torch
 from accelerate.state import AcceleratorState
 from datasets import Dataset
 from helpers import make_checkpoint
-from toybert.train.data import PretrainDataset, as_is
 from transformers import (
     AutoModelForMaskedLM,
     AutoModelForPreTraining,
@@ -18,6 +17,8 @@ from transformers import (
     TrainingArguments,
     pipeline,
 )
+
+from toybert.train.data import PretrainDataset, as_is
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 VERBS = ("sat", "ran to the old tree", "came", "looked at it", "put it on the bed", "went out", "gave it to her", "ran")

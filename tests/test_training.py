@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-import toybert.train.loop as loop
 from safetensors.torch import load_file
+from transformers import AutoConfig, AutoModelForPreTraining, AutoModelForSequenceClassification
+
+import toybert.train.loop as loop
 from toybert.train import cli
 from toybert.train.finetune import RECIPES as FINETUNE_RECIPES
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.pretrain import RECIPES, PretrainOptions, train_pretraining
-from transformers import AutoConfig, AutoModelForPreTraining, AutoModelForSequenceClassification
 
 
 def write_splits(folder: Path, rows: list[dict[str, Any]]) -> str:
@@ -290,3 +291,26 @@ def test_mistakes_on_the_command_line_are_one_sentence(tmp_path: Path) -> None:
 def test_saved_runs_load_through_their_auto_classes(pretrained: Path) -> None:
     for auto in (AutoModelForPreTraining, AutoModelForSequenceClassification):
         assert auto.from_pretrained(pretrained, trust_remote_code=True).training is False
+
+
+@pytest.mark.slow
+def test_accelerate_launches_both_scripts_under_bf16_and_the_loss_is_that_of_float32(
+    stories: str, sentiment: str, tmp_path: Path
+) -> None:
+    def launch(precision: str, script: str, *arguments: str) -> None:
+        command = ["accelerate", "launch", "--cpu", "--num_processes", "1", "--mixed_precision", precision]
+        done = subprocess.run(
+            [*command, "-m", f"toybert.train.{script}", *arguments], capture_output=True, text=True, encoding="utf-8"
+        )
+        assert done.returncode == 0, done.stderr
+        assert f"precision {precision}" in done.stdout
+
+    for precision in ("no", "bf16"):
+        folder = tmp_path / precision
+        launch(precision, "pretrain", "--output-dir", f"{folder}", "--corpus", stories, "--epochs", "6")
+        sentiments = f"{folder}-sentiment"
+        launch(precision, "finetune", "--output-dir", sentiments, "--model", f"{folder}", "--corpus", sentiment)
+        assert {tensor.dtype for tensor in load_file(folder / "model.safetensors").values()} == {torch.float32}
+    losses = [history(tmp_path / precision)["train"][-1]["loss"] for precision in ("no", "bf16")]
+    assert losses[0] != losses[1]
+    assert losses[1] == pytest.approx(losses[0], rel=0.05)

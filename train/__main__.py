@@ -12,13 +12,14 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from transformers import AutoModelForPreTraining
+
 from toybert.train import cli, finetune, plots, pretrain
 from toybert.train.data import load_corpus
 from toybert.train.evaluate import classification_report, pretraining_report, table
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub import load_model, load_tokenizer
 from toybert.train.pretrain import PretrainOptions, train_pretraining
-from transformers import AutoModelForPreTraining
 
 ATTENTION_EXAMPLE = ("Anna lost the key of her house.", "She looked for it in the garden.")
 NEIGHBOUR_EXAMPLES = ["dog", "river", "anna", "bread", "rain", "good", "ran", "nurse"]

@@ -14,10 +14,11 @@ from datasets import Dataset as TextDataset
 from datasets import DatasetDict
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
+from transformers import AutoModelForPreTraining, AutoModelForSequenceClassification, PreTrainedTokenizerBase
+
 from toybert.train import baselines, cli
 from toybert.train.data import CORPORA, FinetuneDataset, LengthBatchSampler, PretrainDataset, as_is, load_corpus
 from toybert.train.hub import load_model, load_tokenizer
-from transformers import AutoModelForPreTraining, AutoModelForSequenceClassification, PreTrainedTokenizerBase
 
 # Words that grammar asks for; "content_" figures leave them and punctuation out.
 FUNCTION_WORDS = frozenset(
@@ -27,10 +28,15 @@ FUNCTION_WORDS = frozenset(
     where which while who with you your
     """.split()  # noqa: SIM905 (a list of a hundred strings reads worse)
 )
+# Sample sentences; the two about Tom and the two about the bank ask for the same word in different company.
 PROMPTS = (
-    "The dog saw the cat and began to [MASK].",
-    "The [MASK] was warm and smelled of bread.",
-    "It rained all day, and her coat was [MASK].",
+    "The dog heard it and [MASK].",
+    "Anna turned the [MASK], and the door opened.",
+    "The bread was in the [MASK].",
+    "Tom went to the [MASK] to fish.",
+    "Tom went to the [MASK] to buy apples.",
+    "She sat on the bank of the [MASK].",
+    "She got her money from the [MASK].",
 )
 
 

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
+from transformers import AutoConfig, AutoModelForSequenceClassification
+
 from toybert.train import cli
 from toybert.train.data import CORPORA, FinetuneDataset, check_labels, load_corpus
 from toybert.train.evaluate import evaluate_classification, evaluation_loader
 from toybert.train.hub import ROOT, load_model, load_tokenizer
 from toybert.train.loop import LoopOptions, finish, option, start, train
 from toybert.train.plots import plot_finetuning
-from transformers import AutoConfig, AutoModelForSequenceClassification
 
 LABELS = ("negative", "positive")
 RECIPES: dict[str, dict[str, Any]] = {

@@ -15,10 +15,11 @@ from accelerate import Accelerator, skip_first_batches
 from accelerate.utils import set_seed, tqdm
 from torch import nn
 from torch.utils.data import DataLoader
+from transformers import PreTrainedTokenizerBase
+
 from toybert.train.data import FinetuneDataset, LengthBatchSampler, PretrainDataset, as_is
 from toybert.train.hub import push, save_hub_folder
 from toybert.train.optim import make_optimizers, warmup_then_linear
-from transformers import PreTrainedTokenizerBase
 
 LOSSES = ("loss", "mlm_loss", "nsp_loss")  # what the log shows, where the model gives it
 

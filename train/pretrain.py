@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
+from transformers import AutoConfig, AutoModelForPreTraining
+
 from toybert.train import cli
 from toybert.train.data import CORPORA, PretrainDataset, load_corpus
 from toybert.train.evaluate import evaluate_pretraining, evaluation_loader
 from toybert.train.hub import ROOT, load_tokenizer
 from toybert.train.loop import LoopOptions, finish, option, start, train
 from toybert.train.plots import plot_pretraining
-from transformers import AutoConfig, AutoModelForPreTraining
 
 # What `--recipe` changes: the specification's own way to train, for comparison.
 RECIPES: dict[str, dict[str, Any]] = {
@@ -31,9 +32,9 @@ RECIPES: dict[str, dict[str, Any]] = {
 class PretrainOptions(LoopOptions):
     """Holds the options of a pre-training run; the defaults are the recipe that learns most in the time."""
 
-    epochs: int = option("Passes over the training pairs.", 12)
-    learning_rate: float = option("AdamW's peak learning rate.", 4e-3)
-    muon_learning_rate: float = option("Muon's, for the layers' matrices; 0 leaves them to AdamW.", 0.02)
+    epochs: int = option("Passes over the training pairs.", 7)
+    learning_rate: float = option("AdamW's peak learning rate.", 2e-3)
+    muon_learning_rate: float = option("Muon's, for the layers' matrices; 0 leaves them to AdamW.", 0.008)
     dropout: float = option("During this run; config.json keeps its own.", 0.0)
     corpus: str = option("A folder of train, validation and test .jsonl of documents.", str(CORPORA / "stories"))
     vocab_size: int = option("The most words that the vocabulary may have.", 2000)

@@ -1,0 +1,49 @@
+"""Claims about uploading a run (the Hub itself is not asked)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub.errors import LocalTokenNotFoundError
+
+from toybert.train import hub
+
+
+class Recorder:
+    """Stands in for the Hub's client and keeps what it is asked."""
+
+    calls: dict[str, dict[str, Any]]
+
+    def __init__(self) -> None:
+        Recorder.calls = {}
+
+    def create_repo(self, repo_id: str, **options: Any) -> None:
+        self.calls["create_repo"] = {"repo_id": repo_id, **options}
+
+    def upload_folder(self, **options: Any) -> str:
+        self.calls["upload_folder"] = options
+        return "https://hub/me/toybert"
+
+
+def test_a_run_is_uploaded_without_its_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(hub, "HfApi", Recorder)
+    hub.push(tmp_path, "me/toybert")
+    assert Recorder.calls["create_repo"] == {"repo_id": "me/toybert", "exist_ok": True}
+    assert Recorder.calls["upload_folder"]["folder_path"] == tmp_path
+    assert "checkpoints/*" in Recorder.calls["upload_folder"]["ignore_patterns"]
+    assert "uploaded" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("error", [LocalTokenNotFoundError("no token"), ConnectionError("no route")])
+def test_an_upload_that_fails_says_so_in_one_sentence_and_that_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    class Refusing(Recorder):
+        def create_repo(self, repo_id: str, **options: Any) -> None:
+            raise error
+
+    monkeypatch.setattr(hub, "HfApi", Refusing)
+    with pytest.raises(OSError, match=r"could not upload .* to me/toybert \(it is saved all the same\): no"):
+        hub.push(tmp_path, "me/toybert")
