@@ -55,7 +55,7 @@ def pretrain(folder: Path, stories: str, **options: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory: pytest.TempPathFactory, stories: str) -> Path:
-    """A run of 3 epochs of 4 steps, with dropout."""
+    """A run of 3 epochs of 8 steps, with dropout."""
     folder = tmp_path_factory.mktemp("run") / "pretrained"
     pretrain(folder, stories)
     return folder
@@ -76,7 +76,7 @@ def test_a_run_learns(pretrained: Path) -> None:
     train, validation = history(pretrained)["train"], history(pretrained)["validation"]
     assert train[-1]["mlm_loss"] < 0.8 * train[0]["mlm_loss"]
     assert [entry["epoch"] for entry in validation] == [1, 2, 3]
-    assert [entry["step"] for entry in validation] == [4, 8, 12]
+    assert [entry["step"] for entry in validation] == [8, 16, 24]
     assert set(train[0]) == {"step", "epoch", "loss", "mlm_loss", "nsp_loss"}
     assert train[0]["loss"] == pytest.approx(train[0]["mlm_loss"] + train[0]["nsp_loss"], rel=1e-5)
 
@@ -125,7 +125,7 @@ def test_a_checkpoint_torn_while_it_was_written_is_not_used(
     pretrain(tmp_path / "whole", stories)
 
     def tear(source: str, target: str) -> None:
-        if Path(target).name == "step-0000008":
+        if Path(target).name == "step-0000016":
             raise OSError("No space left on device")
         replace(source, target)
 
@@ -134,13 +134,13 @@ def test_a_checkpoint_torn_while_it_was_written_is_not_used(
         patch.setattr(loop.os, "replace", tear)
         with pytest.raises(OSError, match="No space left"):
             pretrain(tmp_path / "torn", stories)
-    assert [path.name for path in loop.checkpoints(tmp_path / "torn")] == ["step-0000004"]
+    assert [path.name for path in loop.checkpoints(tmp_path / "torn")] == ["step-0000008"]
     pretrain(tmp_path / "torn", stories, resume=True)
     assert_same_run(tmp_path / "torn", tmp_path / "whole")
 
 
 def test_only_the_last_two_checkpoints_are_kept(pretrained: Path) -> None:
-    assert sorted(path.name for path in (pretrained / "checkpoints").iterdir()) == ["step-0000008", "step-0000012"]
+    assert sorted(path.name for path in (pretrained / "checkpoints").iterdir()) == ["step-0000016", "step-0000024"]
 
 
 def test_a_folder_that_holds_a_run_is_not_written_over(pretrained: Path, stories: str) -> None:

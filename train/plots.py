@@ -81,7 +81,7 @@ def plot_attention(model: Any, tokenizer: PreTrainedTokenizerBase, first: str, s
     for layer, weights in enumerate(attentions):
         for head in range(heads):
             axes = grid[layer][head]
-            axes.imshow(weights[0, head].cpu(), cmap="Blues", vmin=0, vmax=1)
+            axes.imshow(weights[0, head].cpu().numpy(), cmap="Blues", vmin=0, vmax=1)
             axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=9)
             axes.set_xticks(range(len(words)), words, rotation=90, fontsize=6)
             axes.set_yticks(range(len(words)), words, fontsize=6)
