@@ -362,5 +362,23 @@ def test_a_missing_empty_or_foreign_corpus_is_named(tmp_path) -> None:
     with pytest.raises(ValueError, match=r"has no column 'label', it has text"):
         load_corpus(tmp_path, ["text", "label"])
     (tmp_path / "train.jsonl").write_text("not json\n")
-    with pytest.raises(ValueError, match="not made of JSON lines"):
+    with pytest.raises(ValueError, match=r"line 1 of .*train\.jsonl is not JSON in UTF-8"):
         load_corpus(tmp_path, ["text"])
+    (tmp_path / "train.jsonl").write_bytes(b'{"text": "a"}\n{"text": "caf\xe9"}\n')  # latin-1
+    with pytest.raises(ValueError, match=r"line 2 of .*train\.jsonl is not JSON in UTF-8"):
+        load_corpus(tmp_path, ["text"])
+
+
+def test_a_text_that_is_none_is_named_with_its_row(tmp_path) -> None:
+    for split in ("train", "validation", "test"):
+        (tmp_path / f"{split}.jsonl").write_text('{"text": "NA"}\n{"text": "null"}\n{"text": ""}\n')
+    assert load_corpus(tmp_path, ["text"])["train"]["text"][:] == ["NA", "null", ""]  # text like any other
+    (tmp_path / "test.jsonl").write_text('{"text": "a"}\n{"text": null}\n')
+    with pytest.raises(ValueError, match=r"row 2 of .*test\.jsonl has None where text should be"):
+        load_corpus(tmp_path, ["text"])
+
+
+def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path) -> None:
+    for split in ("train", "validation", "test"):
+        (tmp_path / f"{split}.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "a"}\r\n{"text": "b"}\r\n')
+    assert load_corpus(tmp_path, ["text"])["train"]["text"][:] == ["a", "b"]

@@ -4,6 +4,7 @@ Everything random here is a pure function of (seed, epoch, row), so that a row g
 partner in whatever batch, worker or process it is made, and after a resume.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import numpy as np
 import torch
 from datasets import Dataset as TextDataset
 from datasets import DatasetDict, load_dataset
-from datasets.exceptions import DatasetGenerationError
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 from transformers import PreTrainedTokenizerBase
@@ -30,23 +30,48 @@ def load_corpus(folder: str | Path, columns: Sequence[str]) -> DatasetDict:
 
     Raises:
         FileNotFoundError: one of the three files is missing.
-        ValueError: one of them is empty, is not JSON lines, or lacks one of the columns.
+        ValueError: one is empty, has a line that is no JSON object in UTF-8, lacks a column, or has no text in it.
     """
     files = {split: str(Path(folder) / f"{split}.jsonl") for split in ("train", "validation", "test")}
     for path in files.values():
-        if not Path(path).is_file():
-            raise FileNotFoundError(f"the corpus file {path} does not exist")
-        if not Path(path).read_bytes().strip():
-            raise ValueError(f"the corpus file {path} is empty")
-    try:
-        corpus = load_dataset("json", data_files=files)
-    except DatasetGenerationError as error:
-        raise ValueError(f"the corpus in {folder} is not made of JSON lines: {error.__cause__}") from error
+        check_json_lines(path)
+    corpus = load_dataset("json", data_files=files)
     for split, rows in corpus.items():
         for column in columns:
             if column not in rows.column_names:
                 raise ValueError(f"{files[split]} has no column {column!r}, it has {', '.join(rows.column_names)}")
+            if column in ("text", "sentences"):
+                check_texts(rows[column], files[split])
     return corpus
+
+
+def check_json_lines(path: str) -> None:
+    """Refuses a file that is not made of JSON objects in UTF-8, one a line; the message names the file and the line."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"the corpus file {path} does not exist")
+    objects = 0
+    with open(path, "rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+                if text:
+                    objects += isinstance(json.loads(text), dict)
+            except ValueError as error:
+                raise ValueError(f"line {number} of {path} is not JSON in UTF-8: {error}") from error
+    if not objects:
+        raise ValueError(f"the corpus file {path} is empty")
+
+
+def check_texts(values: Sequence[Any], where: str) -> None:
+    """Refuses what is neither a string nor a list of strings.
+
+    Raises:
+        ValueError: there is such a value; the message names the first one and its row.
+    """
+    for row, value in enumerate(values):
+        for text in value if isinstance(value, list) else [value]:
+            if not isinstance(text, str):
+                raise ValueError(f"row {row + 1} of {where} has {text!r} where text should be")
 
 
 def check_labels(labels: Sequence[Any], num_labels: int, where: str) -> None:
