@@ -24,7 +24,7 @@ class ToyBertConfig(PretrainedConfig):
 
     def __init__(
         self,
-        vocab_size=507,
+        vocab_size=473,
         hidden_size=128,
         num_hidden_layers=2,
         num_attention_heads=4,

@@ -15,7 +15,7 @@ from toybert.train.__main__ import Options, first_free_folder, train_all
 from toybert.train.hub import ROOT
 
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
-EXAMPLE = re.compile(r"```python\n(?P<code>.*?)```\n+```text\n(?P<output>.*?)```", re.DOTALL)
+EXAMPLE = re.compile(r"```python\n(?P<code>(?:(?!```).)*)```\n+```text\n(?P<output>.*?)```", re.DOTALL)
 # A fresh user has not installed the package: the examples must not need it.
 WITHOUT_THE_PACKAGE = """
 import sys
