@@ -553,7 +553,7 @@ def test_shapes_can_be_computed_on_the_meta_device(batch: dict[str, Tensor], cls
 def test_bfloat16_agrees_with_float32(cls: type, implementation: str) -> None:
     torch.manual_seed(0)
     model = cls(ToyBertConfig(attn_implementation=implementation)).eval()
-    ids = torch.randint(5, 507, (4, 20))
+    ids = torch.randint(5, ToyBertConfig().vocab_size, (4, 20))
     mask = (torch.arange(20) < torch.tensor([20, 15, 10, 5])[:, None]).long()
     exact = model(ids, mask).to_tuple()
     half = copy.deepcopy(model).to(torch.bfloat16)
@@ -575,7 +575,7 @@ def test_bfloat16_agrees_with_float32(cls: type, implementation: str) -> None:
 def test_autocast_trains_float32_weights(implementation: str) -> None:
     torch.manual_seed(0)
     model = ToyBertForPreTraining(ToyBertConfig(attn_implementation=implementation)).eval()
-    ids = torch.randint(5, 507, (4, 20))
+    ids = torch.randint(5, ToyBertConfig().vocab_size, (4, 20))
     mask = (torch.arange(20) < torch.tensor([20, 15, 10, 5])[:, None]).long()
     labels = {"labels": ids.where(ids % 4 == 0, -100), "next_sentence_label": torch.tensor([0, 1, 1, 0])}
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -18,7 +18,7 @@ from transformers import AutoModelForPreTraining, AutoModelForSequenceClassifica
 
 from toybert.train import baselines, cli
 from toybert.train.data import CORPORA, FinetuneDataset, LengthBatchSampler, PretrainDataset, as_is, load_corpus
-from toybert.train.hub import load_model, load_tokenizer
+from toybert.train.hub import load_config, load_model, load_tokenizer
 
 # Words that grammar asks for; "content_" figures leave them and punctuation out.
 FUNCTION_WORDS = frozenset(
@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="write the results there, as JSON")
     options = parser.parse_args()
     accelerator = Accelerator()
-    architectures = json.loads((Path(options.checkpoint) / "config.json").read_text(encoding="utf-8"))["architectures"]
+    architectures = load_config(options.checkpoint).architectures
     if architectures == ["ToyBertForSequenceClassification"]:
         corpus = load_corpus(options.corpus or CORPORA / "sentiment", columns=["text", "label"])
         results = classification_report(options.checkpoint, corpus, accelerator)

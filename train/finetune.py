@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from transformers import AutoConfig, AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification
 
 from toybert.train import cli
 from toybert.train.data import CORPORA, FinetuneDataset, check_labels, load_corpus
 from toybert.train.evaluate import evaluate_classification, evaluation_loader
-from toybert.train.hub import ROOT, load_model, load_tokenizer
+from toybert.train.hub import ROOT, load_config, load_model, load_tokenizer
 from toybert.train.loop import LoopOptions, finish, option, start, train
 from toybert.train.plots import plot_finetuning
 
@@ -50,7 +50,7 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
         f"{len(training)} sentences; training on {accelerator.num_processes} x {accelerator.device}, "
         f"precision {accelerator.mixed_precision}"
     )
-    config = AutoConfig.from_pretrained(options.model, trust_remote_code=True)
+    config = load_config(options.model)
     kept = {name: getattr(config, name) for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")}
     model = load_model(
         AutoModelForSequenceClassification,

@@ -7,7 +7,7 @@ from typing import Any
 
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 
 ROOT = Path(__file__).resolve().parents[1]  # the repository's root: the shipped model and its code
 CODE = ("configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert.py")
@@ -24,10 +24,28 @@ def check_checkpoint(folder: str | Path) -> None:
         raise FileNotFoundError(f"{folder} is no checkpoint: it has no config.json")
 
 
+def locate(folder: str | Path) -> tuple[str, dict[str, Any]]:
+    """Gives what from_pretrained needs to find a checkpoint.
+
+    A local folder without code of its own, such as the repository's `sentiment`, is found from the folder above it.
+    """
+    check_checkpoint(folder)
+    inside, path = "", Path(folder).resolve()
+    if path.is_dir() and not (path / CODE[1]).exists() and (path.parent / CODE[1]).exists():
+        inside, folder = path.name, path.parent
+    return str(folder), {"subfolder": inside, "trust_remote_code": True}
+
+
+def load_config(folder: str | Path, **changes: Any) -> Any:
+    """Loads a checkpoint's configuration as any outside user would."""
+    where, how = locate(folder)
+    return AutoConfig.from_pretrained(where, **how, **changes)
+
+
 def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
     """Loads a checkpoint's tokenizer as any outside user would."""
-    check_checkpoint(folder)
-    return AutoTokenizer.from_pretrained(str(folder), trust_remote_code=True)
+    where, how = locate(folder)
+    return AutoTokenizer.from_pretrained(where, **how)
 
 
 def load_model(auto_class: Any, folder: str | Path, **changes: Any) -> Any:
@@ -35,8 +53,8 @@ def load_model(auto_class: Any, folder: str | Path, **changes: Any) -> Any:
 
     Through an Auto class, since only such a model takes its code along when it is saved.
     """
-    check_checkpoint(folder)
-    return auto_class.from_pretrained(str(folder), trust_remote_code=True, **changes)
+    where, how = locate(folder)
+    return auto_class.from_pretrained(where, **how, **changes)
 
 
 def save_hub_folder(model: Any, tokenizer: PreTrainedTokenizerBase, folder: Path, **restored: Any) -> None:

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from transformers import AutoConfig, AutoModelForPreTraining
+from transformers import AutoModelForPreTraining
 
 from toybert.train import cli
 from toybert.train.data import CORPORA, PretrainDataset, load_corpus
 from toybert.train.evaluate import evaluate_pretraining, evaluation_loader
-from toybert.train.hub import ROOT, load_tokenizer
+from toybert.train.hub import ROOT, load_config, load_tokenizer
 from toybert.train.loop import LoopOptions, finish, option, start, train
 from toybert.train.plots import plot_pretraining
 
@@ -65,7 +65,7 @@ def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
         f"training on {accelerator.num_processes} x {accelerator.device}, precision {accelerator.mixed_precision}"
     )
 
-    config = AutoConfig.from_pretrained(ROOT, trust_remote_code=True, vocab_size=len(tokenizer))
+    config = load_config(ROOT, vocab_size=len(tokenizer))
     changed = {
         "hidden_dropout_prob": options.dropout,
         "attention_probs_dropout_prob": options.dropout,

@@ -41,14 +41,14 @@ def share_in_train(splits: Splits, split: str) -> float:
 
 def numbers(stories: Splits, sentiment: Splits) -> str:
     """Returns the card's tables of sizes."""
-    story_rows: list[str] = []
+    story_rows: list[list[Any]] = []
     for split, rows in stories.items():
         texts = sentences(rows)
         lengths = [len(tokens(text)) for text in texts]
         share = "" if split == "train" else f"{share_in_train(stories, split):.1%}"
         mean, longest = f"{sum(lengths) / len(lengths):.1f}", max(lengths)
         story_rows.append([split, f"{len(rows):,}", f"{len(texts):,}", mean, longest, share])
-    label_rows: list[str] = []
+    label_rows: list[list[Any]] = []
     for split, rows in sentiment.items():
         positive = sum(row["label"] for row in rows) / len(rows)
         share = "" if split == "train" else f"{share_in_train(sentiment, split):.1%}"
@@ -73,7 +73,7 @@ def numbers(stories: Splits, sentiment: Splits) -> str:
 
 def constructions(sentiment: Splits) -> str:
     """Returns the card's table of constructions, with their counts and two examples each."""
-    rows: list[str] = []
+    rows: list[list[Any]] = []
     for name in CONSTRUCTIONS:
         counts = [sum(row["construction"] == name for row in rows) for rows in sentiment.values()]
         label = len(rows) % 2
