@@ -400,9 +400,43 @@ class ToyBertForPreTraining(ToyBertPreTrainedModel):
         )
 
 
-class ToyBertForMaskedLM(ToyBertPreTrainedModel):
+class ToyBertWithHead(ToyBertPreTrainedModel):
+    """Encodes a batch and asks one head about it: the models below differ in what `ask` does."""
+
+    output_class: type[ModelOutput]
+
+    def ask(
+        self, encoded: BaseModelOutputWithPooling, labels: Tensor | None, num_items: Tensor | int | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Gives the head's logits and, with labels, the loss."""
+        raise NotImplementedError
+
+    def forward(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None, output_hidden_states: bool | None = None,
+        return_dict: bool | None = None, num_items_in_batch: Tensor | int | None = None,
+    ) -> ModelOutput | tuple:  # fmt: skip
+        """Gives loss, logits, hidden_states and attentions; see `ToyBertModel` for the input, `ask` for the rest.
+
+        `num_items_in_batch` is the number of labels to divide the loss by, where it is not this batch's own.
+        """
+        encoded = self.bert(
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds,
+            output_attentions, output_hidden_states, return_dict=True,
+        )  # fmt: skip
+        logits, loss = self.ask(encoded, labels, num_items_in_batch)
+        output = self.output_class(
+            loss=loss, logits=logits, hidden_states=encoded.hidden_states, attentions=encoded.attentions
+        )
+        return self._reply(output, return_dict)
+
+
+class ToyBertForMaskedLM(ToyBertWithHead):
     """Predicts masked words (section 3.1, task 1)."""
 
+    output_class = MaskedLMOutput
     accepts_loss_kwargs = True  # Trainer then hands over the number of targets of all accumulated batches
     _tied_weights_keys = {"mlm_head.decoder.weight": "bert.embeddings.token.weight"}
     _keys_to_ignore_on_load_unexpected = [r"^nsp_head\.", r"^(bert\.)?pooler\."]
@@ -413,36 +447,15 @@ class ToyBertForMaskedLM(ToyBertPreTrainedModel):
         self.mlm_head = MLMHead(config)
         self.post_init()
 
-    def forward(
-        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None, output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-        num_items_in_batch: Tensor | int | None = None,
-    ) -> MaskedLMOutput | tuple:  # fmt: skip
-        """Gives logits (B, S, V).
-
-        Args:
-            labels: (B, S), the token to predict, -100 where there is nothing to predict.
-            num_items_in_batch: the number of targets to divide the loss by, where it is not this batch's own.
-        """
-        encoded = self.bert(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds,
-            output_attentions, output_hidden_states, return_dict=True,
-        )  # fmt: skip
-        logits, loss = self.mlm_head(encoded.last_hidden_state, labels, num_items_in_batch)
-        return self._reply(
-            MaskedLMOutput(
-                loss=loss, logits=logits, hidden_states=encoded.hidden_states, attentions=encoded.attentions
-            ),
-            return_dict,
-        )
+    def ask(self, encoded, labels, num_items):
+        """Gives logits (B, S, V); `labels` (B, S) are the tokens to predict, -100 where there is nothing to predict."""
+        return self.mlm_head(encoded.last_hidden_state, labels, num_items)
 
 
-class ToyBertForNextSentencePrediction(ToyBertPreTrainedModel):
+class ToyBertForNextSentencePrediction(ToyBertWithHead):
     """Tells whether B follows A (section 3.1, task 2): **class 1 means that it does**, 0 that it does not."""
 
+    output_class = NextSentencePredictorOutput
     _keys_to_ignore_on_load_unexpected = [r"^mlm_head\."]
 
     def __init__(self, config: ToyBertConfig):
@@ -454,31 +467,16 @@ class ToyBertForNextSentencePrediction(ToyBertPreTrainedModel):
         self.nsp_head = nn.Linear(config.hidden_size, 2)
         self.post_init()
 
-    def forward(
-        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None, output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-    ) -> NextSentencePredictorOutput | tuple:  # fmt: skip
+    def ask(self, encoded, labels, num_items):
         """Gives logits (B, 2); `labels` (B,) are 1 where B follows A."""
-        encoded = self.bert(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds,
-            output_attentions, output_hidden_states, return_dict=True,
-        )  # fmt: skip
         logits = self.nsp_head(encoded.pooler_output)
-        loss = None if labels is None else cross_entropy(logits, labels.flatten())
-        return self._reply(
-            NextSentencePredictorOutput(
-                loss=loss, logits=logits, hidden_states=encoded.hidden_states, attentions=encoded.attentions
-            ),
-            return_dict,
-        )
+        return logits, None if labels is None else cross_entropy(logits, labels.flatten(), num_items)
 
 
-class ToyBertForSequenceClassification(ToyBertPreTrainedModel):
+class ToyBertForSequenceClassification(ToyBertWithHead):
     """Classifies a sequence or a pair: the pooled [CLS], dropout, one linear layer (section 4.1)."""
 
+    output_class = SequenceClassifierOutput
     _keys_to_ignore_on_load_unexpected = [r"^mlm_head\.", r"^nsp_head\."]
 
     def __init__(self, config: ToyBertConfig):
@@ -490,36 +488,18 @@ class ToyBertForSequenceClassification(ToyBertPreTrainedModel):
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()
 
-    def forward(
-        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None, output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-    ) -> SequenceClassifierOutput | tuple:  # fmt: skip
+    def ask(self, encoded, labels, num_items):
         """Gives logits (B, num_labels).
 
-        Args:
-            labels: (B,) class numbers, (B, num_labels) of 0 and 1 where several can hold, or (B,) numbers to regress
-                on (or (B, num_labels)). `config.problem_type` says which; unset, it is told from the first labels.
+        `labels` are (B,) class numbers, (B, num_labels) of 0 and 1 where several can hold, or (B,) or (B, num_labels)
+        numbers to regress on. `config.problem_type` says which; unset, it is told from the first labels.
 
         Raises:
             ValueError: a label is not one of the classes, or the labels do not have the shape that they should.
         """
-        encoded = self.bert(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds,
-            output_attentions, output_hidden_states, return_dict=True,
-        )  # fmt: skip
         logits = self.classifier(self.dropout(encoded.pooler_output))
-        loss = None if labels is None else self._loss(logits, labels)
-        return self._reply(
-            SequenceClassifierOutput(
-                loss=loss, logits=logits, hidden_states=encoded.hidden_states, attentions=encoded.attentions
-            ),
-            return_dict,
-        )
-
-    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        if labels is None:
+            return logits, None
         if self.config.problem_type is None:
             if self.config.num_labels == 1:
                 self.config.problem_type = "regression"
@@ -528,10 +508,10 @@ class ToyBertForSequenceClassification(ToyBertPreTrainedModel):
             else:
                 self.config.problem_type = "single_label_classification"
         if self.config.problem_type == "single_label_classification":
-            return cross_entropy(logits, labels.flatten())
+            return logits, cross_entropy(logits, labels.flatten(), num_items)
         if labels.numel() != logits.numel():
             raise ValueError(f"labels have shape {tuple(labels.shape)}, the logits {tuple(logits.shape)}")
         labels = labels.view_as(logits).to(logits.dtype)
         if self.config.problem_type == "regression":
-            return F.mse_loss(logits, labels)
-        return F.binary_cross_entropy_with_logits(logits, labels)
+            return logits, F.mse_loss(logits, labels)
+        return logits, F.binary_cross_entropy_with_logits(logits, labels)
