@@ -13,7 +13,13 @@ from toybert.configuration_toybert import ToyBertConfig
 from toybert.modeling_toybert import ToyBertForPreTraining, ToyBertForSequenceClassification
 from toybert.tokenization_toybert import ToyBertTokenizer
 from toybert.train import plots
-from toybert.train.baselines import NeighbourCounts, masked_word_baselines, next_sentence_baselines, text_baselines
+from toybert.train.baselines import (
+    NeighbourCounts,
+    masked_word_baselines,
+    next_sentence_baselines,
+    text_baselines,
+    word_pair_features,
+)
 from toybert.train.data import FinetuneDataset, PretrainDataset
 from toybert.train.evaluate import (
     content_words,
@@ -152,6 +158,12 @@ def test_length_says_nothing_and_shared_words_say_what_they_should(
     figures = next_sentence_baselines(dataset, {"": dataset}, content_words(tokenizer))
     assert figures["length_only_accuracy"] == pytest.approx(0.5, abs=0.02)
     assert figures["word_overlap_accuracy"] > 0.9
+    assert figures["word_pairs_accuracy"] > 0.9
+
+
+def test_word_pairs_mark_each_word_of_a_beside_each_of_b() -> None:
+    marked = word_pair_features([(np.array([1, 3, 3]), np.array([2])), (np.array([0]), np.array([3, 1]))], 4)
+    assert sorted(zip(*(axis.tolist() for axis in marked.nonzero()), strict=True)) == [(0, 6), (0, 14), (1, 1), (1, 3)]
 
 
 def test_related_documents_share_a_person_or_the_topic() -> None:

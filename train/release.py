@@ -62,11 +62,12 @@ def blocks(results: dict[str, Any]) -> dict[str, str]:
     """Gives the parts of the README that hold measured numbers, by the name in their markers."""
     mlm, nsp, sentiment = results["mlm"], results["nsp"], results["sentiment"]
     seconds, steps, recipe = results["seconds"], results["steps"], results["recipe"]["pretraining"]
+    pair_baselines = {"length_only": "length", "word_overlap": "shared words", "word_pairs": "all pairs of words"}
     rows = [
         ("masked words, 15 %", mlm, "", {"unigram": "the commonest word", "bigram": "the word between its neighbours"}),
         ("... content words only", mlm, "content_", {"unigram": "the commonest", "bigram": "between its neighbours"}),
-        ("next sentence", nsp, "", {"length_only": "length only", "word_overlap": "length and shared words"}),
-        ("... a person or the topic in common", nsp, "hard_", {"length_only": "length", "word_overlap": "and words"}),
+        ("next sentence", nsp, "", pair_baselines),
+        ("... a person or the topic in common", nsp, "hard_", pair_baselines),
         ("sentiment", sentiment, "", {"bag_of_words": "bag of words", "bag_of_bigrams": "and bigrams"}),
     ]
     table = ["| on held-out text | ToyBERT | without a network |", "|---|---|---|"]
