@@ -3,6 +3,7 @@
 from transformers import PretrainedConfig
 
 ACTIVATIONS = ("gelu_new", "gelu_pytorch_tanh", "gelu")
+PROBLEM_TYPES = ("single_label_classification", "multi_label_classification", "regression")
 
 
 class ToyBertConfig(PretrainedConfig):
@@ -90,6 +91,12 @@ class ToyBertConfig(PretrainedConfig):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not 0 < value < float("inf"):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
+        if not isinstance(self.tie_word_embeddings, bool):
+            raise ValueError(f"tie_word_embeddings must be True or False, got {self.tie_word_embeddings!r}")
+        if self.num_labels < 1:
+            raise ValueError(f"num_labels must be at least 1, got {self.num_labels}")
+        if self.problem_type not in (None, *PROBLEM_TYPES):
+            raise ValueError(f"problem_type must be one of {', '.join(PROBLEM_TYPES)}, got {self.problem_type!r}")
         if self.hidden_act not in ACTIVATIONS:
             raise ValueError(f"hidden_act must be one of {', '.join(ACTIVATIONS)}, got {self.hidden_act!r}")
         if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:

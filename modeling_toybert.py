@@ -50,7 +50,7 @@ def activation(config: ToyBertConfig) -> GELU:
 def cross_entropy(logits: Tensor, labels: Tensor, num_items: Tensor | int | None = None) -> Tensor:
     """Gives the mean cross-entropy over the labels that are not -100, or their sum over `num_items` if given."""
     try:
-        total = F.cross_entropy(logits, labels, ignore_index=-100, reduction="sum")
+        total = F.cross_entropy(logits.float(), labels, ignore_index=-100, reduction="sum")  # a sum overflows in fp16
     except IndexError:  # on a CPU; a GPU only knows an assertion, and asking beforehand would make it wait
         given = labels[labels != -100]
         raise ValueError(

@@ -159,6 +159,15 @@ def test_an_example_is_the_same_alone_and_in_any_batch(tokenizer: ToyBertTokeniz
         assert (batch["labels"][place, size:] == IGNORED).all()
 
 
+def test_a_batch_hides_most_of_what_is_to_be_predicted(tokenizer: ToyBertTokenizer, corpus: list[list[str]]) -> None:
+    batch = PretrainDataset(corpus, tokenizer, mlm_probability=0.3).__getitems__(range(1600))
+    chosen = batch["labels"] != IGNORED
+    seen, hidden = batch["input_ids"][chosen], batch["labels"][chosen]
+    assert_share(int((seen == 4).sum()), len(seen), 0.8)
+    assert_share(int((seen == hidden).sum()), len(seen), 0.1 + 0.1 / (V - 5))
+    assert (batch["input_ids"][~chosen] != 4).all()
+
+
 def test_masks_and_partners_change_with_epoch_and_seed(tokenizer: ToyBertTokenizer, corpus: list[list[str]]) -> None:
     dataset, other = PretrainDataset(corpus, tokenizer), PretrainDataset(corpus, tokenizer, seed=2)
     rows = list(range(len(dataset)))
@@ -332,15 +341,16 @@ def test_batches_change_order_and_company_each_epoch_but_not_by_themselves() -> 
 
 
 def test_finetuning_rows_are_framed_padded_and_cut(tokenizer: ToyBertTokenizer) -> None:
-    dataset = FinetuneDataset(["w1 w2", words(90), ""], [1, 0, 1], tokenizer)
-    batch = dataset.__getitems__([0, 1, 2])
+    dataset = FinetuneDataset(["w1 w2", "", words(90), " "], [1, 1, 0, 1], tokenizer)
+    assert (len(dataset), dataset.dropped) == (2, 2)  # those without a word are left out
+    batch = dataset.__getitems__([0, 1])
     assert {name: tuple(values.shape) for name, values in batch.items()} == {
-        "input_ids": (3, 64), "token_type_ids": (3, 64), "attention_mask": (3, 64), "labels": (3,)
+        "input_ids": (2, 64), "token_type_ids": (2, 64), "attention_mask": (2, 64), "labels": (2,)
     }  # fmt: skip
-    assert batch["attention_mask"].sum(1).tolist() == [4, 64, 2]
+    assert batch["attention_mask"].sum(1).tolist() == [4, 64]
     assert batch["input_ids"][1, -1] == 3
-    assert batch["labels"].tolist() == [1, 0, 1]
-    assert dataset[2]["input_ids"].tolist() == [2, 3]
+    assert batch["labels"].tolist() == [1, 0]
+    assert dataset[0]["input_ids"].tolist()[0::3] == [2, 3]
 
 
 @pytest.mark.parametrize("label", [2, -1, None, "positive", 0.5, True])

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from huggingface_hub.errors import LocalTokenNotFoundError
+from huggingface_hub.utils import filter_repo_objects
 
 from toybert.train import hub
 
@@ -32,7 +33,12 @@ def test_a_run_is_uploaded_without_its_checkpoints(
     hub.push(tmp_path, "me/toybert")
     assert Recorder.calls["create_repo"] == {"repo_id": "me/toybert", "exist_ok": True}
     assert Recorder.calls["upload_folder"]["folder_path"] == tmp_path
-    assert "checkpoints/*" in Recorder.calls["upload_folder"]["ignore_patterns"]
+    there = ["config.json", "model.safetensors", "modeling_toybert.py", "tokenizer.json", "figures/pretraining.png"]
+    stray = ["checkpoints/step-0000001/optimizer.bin", "checkpoint-3/optimizer.pt", ".env", "run.json", "notes.txt",
+             "__pycache__/x.pyc", "events.out.tfevents.1", "model.unfinished/config.json", "training_args.bin",
+             "sentiment/checkpoints/step-0000001/model.safetensors"]  # fmt: skip
+    patterns = Recorder.calls["upload_folder"]["allow_patterns"]
+    assert list(filter_repo_objects([*there, *stray], allow_patterns=patterns)) == there
     assert "uploaded" in capsys.readouterr().out
 
 

@@ -56,6 +56,7 @@ def test_what_was_measured_reaches_what_was_aimed_at() -> None:
     assert sentiment["accuracy"] >= 0.95
     assert sentiment["bag_of_words_accuracy"] <= 0.80
     assert RESULTS["peak_memory_mb"] < 2000
+    assert RESULTS["seconds"]["total"] < 240
 
 
 def test_the_cards_metadata_are_valid_and_complete() -> None:

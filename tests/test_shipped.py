@@ -90,7 +90,10 @@ def test_the_whole_story_runs_in_one_command_and_reaches_its_aims(tmp_path: Path
     run = tmp_path / "outputs" / "run"
     results = json.loads((run / "results.json").read_text())
     assert results["mlm"]["accuracy"] >= 2.5 * results["mlm"]["unigram_accuracy"]
+    assert results["mlm"]["accuracy"] >= results["mlm"]["bigram_accuracy"] + 0.1
     assert results["nsp"]["accuracy"] >= 0.90
+    assert results["nsp"]["hard_accuracy"] >= results["nsp"]["hard_word_overlap_accuracy"] + 0.1
+    assert results["sentiment"]["bag_of_words_accuracy"] <= 0.80
     assert results["sentiment"]["accuracy"] >= 0.95
     assert results["peak_memory_mb"] < 2000
     for picture in ("pretraining.png", "attention.png", "neighbours.png"):

@@ -1,6 +1,7 @@
 """Claims about the training scripts: they learn, repeat and resume exactly, and refuse what would lose something."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +12,12 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForPreTraining, AutoModelForSequenceClassification
 
+import toybert.train.__main__ as story
 import toybert.train.loop as loop
 from toybert.train import cli
 from toybert.train.finetune import RECIPES as FINETUNE_RECIPES
 from toybert.train.finetune import FinetuneOptions, train_finetuning
+from toybert.train.hub import load_tokenizer
 from toybert.train.pretrain import RECIPES, PretrainOptions, train_pretraining
 
 
@@ -159,6 +162,49 @@ def test_a_resume_with_another_configuration_names_the_difference(
         pretrain(tmp_path / "nothing", stories, resume=True)
 
 
+def test_a_resume_on_other_text_is_refused(stories: str, tmp_path: Path) -> None:
+    corpus = Path(shutil.copytree(stories, tmp_path / "stories"))
+    pretrain(tmp_path / "run", str(corpus), epochs=1)
+    with (corpus / "train.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"sentences": ["the cat is red.", "the cat is old."]}\n')
+    with pytest.raises(ValueError, match=r"train\.jsonl is no longer the file that the run in .* was started with"):
+        pretrain(tmp_path / "run", str(corpus), epochs=1, resume=True)
+
+
+def test_a_tokenizer_of_another_size_is_refused(pretrained: Path, sentiment: str, tmp_path: Path) -> None:
+    grown = Path(shutil.copytree(pretrained, tmp_path / "grown"))
+    tokenizer = load_tokenizer(grown)
+    tokenizer.add_tokens(["platypus"])
+    tokenizer.save_pretrained(grown)
+    size = len(tokenizer)
+    with pytest.raises(ValueError, match=rf"the tokenizer has {size} tokens, the model {size - 1}"):
+        train_finetuning(FinetuneOptions(output_dir=str(tmp_path / "run"), model=str(grown), corpus=sentiment))
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_whole_story_resumes_where_it_was_interrupted(
+    stories: str, sentiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"stories": stories, "sentiment": sentiment, "epochs": 2, "finetuning_epochs": 2}
+    whole = story.train_all(story.Options(output_dir=str(tmp_path / "whole"), **options))
+
+    def interrupt(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    for place, name in ((loop, "save_checkpoint"), (story, "train_finetuning"), (story, "classification_report")):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, interrupt)
+            resume = (tmp_path / "again").exists()
+            with pytest.raises(KeyboardInterrupt):
+                story.train_all(story.Options(output_dir=str(tmp_path / "again"), resume=resume, **options))
+    again = story.train_all(story.Options(output_dir=str(tmp_path / "again"), resume=True, **options))
+    for part in ("mlm", "nsp", "sentiment", "steps"):
+        assert again[part] == whole[part]
+    assert_same_run(tmp_path / "again" / "sentiment", tmp_path / "whole" / "sentiment")
+    with pytest.raises(ValueError, match="needs the --output-dir"):
+        story.train_all(story.Options(resume=True))
+
+
 def test_an_interrupted_save_leaves_the_model_that_was_there(
     pretrained: Path, stories: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,7 +271,7 @@ def test_every_file_of_a_run_is_there(pretrained: Path) -> None:
     assert (pretrained / "figures" / "pretraining.png").stat().st_size > 10_000
 
 
-def test_the_seed_recipe_is_the_specifications() -> None:
+def test_the_seed_recipe_is_the_plain_one() -> None:
     options = PretrainOptions(output_dir="x", **RECIPES["seed"])
     assert (options.learning_rate, options.schedule, options.mlm_probability) == (1e-4, "constant", 0.15)
     assert (options.batch_size, options.epochs, options.dropout) == (32, 15, 0.1)

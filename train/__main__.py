@@ -32,12 +32,13 @@ class Options:
     output_dir: str | None = field(
         default=None, metadata={"help": "Default: the first free of outputs/toybert-1, -2 ..."}
     )
-    recipe: str = field(default="default", metadata={"help": "default, or seed: the specification's own."})
+    recipe: str = field(default="default", metadata={"help": "default, or seed: the plain one, for comparison."})
     epochs: int | None = field(default=None, metadata={"help": "Epochs of pre-training (default: the recipe's)."})
     finetuning_epochs: int | None = field(default=None, metadata={"help": "Epochs of fine-tuning (likewise)."})
     stories: str = field(default=PretrainOptions.corpus, metadata={"help": "The corpus folder for pre-training."})
     sentiment: str = field(default=FinetuneOptions.corpus, metadata={"help": "The corpus folder for fine-tuning."})
     seed: int = field(default=0, metadata={"help": "Of everything random."})
+    resume: bool = field(default=False, metadata={"help": "Continue the run in output_dir where it was interrupted."})
 
 
 def first_free_folder() -> str:
@@ -55,6 +56,8 @@ def train_all(options: Options) -> dict[str, Any]:
         What `output_dir/results.json` holds.
     """
     began = time.perf_counter()
+    if options.resume and not options.output_dir:
+        raise ValueError("--resume needs the --output-dir of the run that it is to continue")
     folder = Path(options.output_dir or first_free_folder())
     seconds: dict[str, float] = {}
     steps: dict[str, int] = {}
@@ -68,11 +71,17 @@ def train_all(options: Options) -> dict[str, Any]:
         for_finetuning["epochs"] = options.finetuning_epochs
 
     print(f"1/4 pre-training, into {folder}", flush=True)
-    pretraining = PretrainOptions(output_dir=str(folder), corpus=options.stories, **for_pretraining)
+    pretraining = PretrainOptions(
+        output_dir=str(folder), corpus=options.stories, resume=options.resume, **for_pretraining
+    )
     steps["pretraining"], seconds["pretraining"] = step_and_seconds(train_pretraining(pretraining))
     print(f"\n2/4 fine-tuning on sentiment, into {folder / 'sentiment'}", flush=True)
     finetuning = FinetuneOptions(
-        output_dir=str(folder / "sentiment"), model=str(folder), corpus=options.sentiment, **for_finetuning
+        output_dir=str(folder / "sentiment"),
+        model=str(folder),
+        corpus=options.sentiment,
+        resume=options.resume and (folder / "sentiment" / "run.json").is_file(),
+        **for_finetuning,
     )
     steps["finetuning"], seconds["finetuning"] = step_and_seconds(train_finetuning(finetuning))
 

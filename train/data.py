@@ -283,9 +283,7 @@ class PretrainDataset(Dataset):
         rows = np.arange(len(self))
         partner = self.partners(rows // 2, 1 - rows % 2)
         pairs = zip(self._a[rows // 2], self._a[partner] + 1, strict=True)
-        return np.array(
-            [i for i, pair in enumerate(pairs) if known.isdisjoint(self._sentence(k).tobytes() for k in pair)]
-        )
+        return rows[[known.isdisjoint(self._sentence(k).tobytes() for k in pair) for pair in pairs]]
 
     def partners(self, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Gives, for each pair and label, the pair whose B it gets: itself for 1, an acceptable other one for 0."""
@@ -353,15 +351,21 @@ class PretrainDataset(Dataset):
 
 
 class FinetuneDataset(Dataset):
-    """Makes labelled sentences, `[CLS] text [SEP]`; text over `max_length` tokens is cut at its end."""
+    """Makes labelled sentences, `[CLS] text [SEP]`; text over `max_length` tokens is cut at its end.
+
+    Texts without a word are left out and counted in `dropped`.
+    """
 
     group = 1
 
     def __init__(
         self, texts: Sequence[str], labels: Sequence[int], tokenizer: PreTrainedTokenizerBase, max_length: int = 64
     ):
-        self.encodings = tokenizer(list(texts), truncation=True, max_length=max_length)
-        self.labels = torch.tensor(labels)
+        encodings = tokenizer(list(texts), truncation=True, max_length=max_length)
+        kept = [row for row, ids in enumerate(encodings["input_ids"]) if len(ids) > 2]  # more than [CLS] and [SEP]
+        self.dropped = len(encodings["input_ids"]) - len(kept)
+        self.encodings = {name: [values[row] for row in kept] for name, values in encodings.items()}
+        self.labels = torch.tensor([labels[row] for row in kept])
         self.pad_token_id = tokenizer.pad_token_id
 
     def __len__(self) -> int:

@@ -18,7 +18,7 @@ from transformers import AutoModelForPreTraining, AutoModelForSequenceClassifica
 
 from toybert.train import baselines, cli
 from toybert.train.data import CORPORA, FinetuneDataset, LengthBatchSampler, PretrainDataset, as_is, load_corpus
-from toybert.train.hub import load_config, load_model, load_tokenizer
+from toybert.train.hub import check_vocabulary, load_config, load_model, load_tokenizer
 
 # Words that grammar asks for; "content_" figures leave them and punctuation out.
 FUNCTION_WORDS = frozenset(
@@ -28,15 +28,15 @@ FUNCTION_WORDS = frozenset(
     where which while who with you your
     """.split()  # noqa: SIM905 (a list of a hundred strings reads worse)
 )
-# Sample sentences; the two about Tom and the two about the bank ask for the same word in different company.
+# Sample sentences: the two about Tom ask for the same word slot in different company, the last two for one word in
+# its two senses.
 PROMPTS = (
     "The dog heard it and [MASK].",
     "Anna turned the [MASK], and the door opened.",
-    "The bread was in the [MASK].",
     "Tom went to the [MASK] to fish.",
     "Tom went to the [MASK] to buy apples.",
-    "She sat on the bank of the [MASK].",
-    "She got her money from the [MASK].",
+    "Ben sat on the [MASK] of the river.",
+    "Ben put his money in the [MASK].",
 )
 
 
@@ -150,36 +150,28 @@ def related_documents(documents: TextDataset) -> np.ndarray | None:
 def pretraining_report(folder: str | Path, corpus: DatasetDict, accelerator: Accelerator) -> dict[str, Any]:
     """Gives everything that is measured of a pre-trained checkpoint, on the test documents."""
     tokenizer = load_tokenizer(folder)
+    check_vocabulary(tokenizer, load_config(folder), folder)
     content = content_words(tokenizer)
     model = accelerator.prepare(load_model(AutoModelForPreTraining, folder))
     training = PretrainDataset(corpus["train"]["sentences"], tokenizer)
     test = PretrainDataset(corpus["test"]["sentences"], tokenizer)
     figures = evaluate_pretraining(model, evaluation_loader(test, accelerator), accelerator, content)
+    mlm = {name: figures[f"mlm_{name}"] for name in ("loss", "accuracy")}
+    nsp = {name: figures[f"nsp_{name}"] for name in ("loss", "accuracy")}
     unseen_rows = test.rows_without(training.sentences)
-    unseen = evaluate_pretraining(model, evaluation_loader(test, accelerator, unseen_rows), accelerator)
+    mlm |= {"content_accuracy": figures["content_accuracy"], "unseen_share": len(unseen_rows) / len(test)}
+    if len(unseen_rows):
+        unseen = evaluate_pretraining(model, evaluation_loader(test, accelerator, unseen_rows), accelerator)
+        mlm["unseen_accuracy"], nsp["unseen_accuracy"] = unseen["mlm_accuracy"], unseen["nsp_accuracy"]
     held_out = {"": test}
-    nsp = {
-        "accuracy": figures["nsp_accuracy"],
-        "loss": figures["nsp_loss"],
-        "unseen_accuracy": unseen["nsp_accuracy"],
-        "chance_accuracy": 0.5,
-    }
     related = related_documents(corpus["test"])
     if related is not None:
-        hard = PretrainDataset(corpus["test"]["sentences"], tokenizer, related=related)
-        held_out["hard_"] = hard
+        held_out["hard_"] = hard = PretrainDataset(corpus["test"]["sentences"], tokenizer, related=related)
         hard_figures = evaluate_pretraining(model, evaluation_loader(hard, accelerator), accelerator)
         nsp["hard_accuracy"] = hard_figures["nsp_accuracy"]
     return {
-        "mlm": {
-            "loss": figures["mlm_loss"],
-            "accuracy": figures["mlm_accuracy"],
-            "content_accuracy": figures["content_accuracy"],
-            "unseen_accuracy": unseen["mlm_accuracy"],
-            "unseen_share": len(unseen_rows) / len(test),
-            **baselines.masked_word_baselines(training, test, content),
-        },
-        "nsp": {**nsp, **baselines.next_sentence_baselines(training, held_out, content)},
+        "mlm": {**mlm, **baselines.masked_word_baselines(training, test, content)},
+        "nsp": {**nsp, "chance_accuracy": 0.5, **baselines.next_sentence_baselines(training, held_out, content)},
         "samples": fill_mask(accelerator.unwrap_model(model), tokenizer, PROMPTS),
     }
 
@@ -187,6 +179,7 @@ def pretraining_report(folder: str | Path, corpus: DatasetDict, accelerator: Acc
 def classification_report(folder: str | Path, corpus: DatasetDict, accelerator: Accelerator) -> dict[str, Any]:
     """Gives everything that is measured of a fine-tuned checkpoint, on the test sentences."""
     tokenizer = load_tokenizer(folder)
+    check_vocabulary(tokenizer, load_config(folder), folder)
     model = accelerator.prepare(load_model(AutoModelForSequenceClassification, folder))
     splits = {name: (rows["text"][:], rows["label"][:]) for name, rows in corpus.items()}
     test = FinetuneDataset(*splits["test"], tokenizer)

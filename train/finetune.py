@@ -1,6 +1,7 @@
 """Fine-tunes every parameter of a pre-trained ToyBERT to tell good from bad (section 4 of the paper)."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from transformers import AutoModelForSequenceClassification
@@ -8,14 +9,14 @@ from transformers import AutoModelForSequenceClassification
 from toybert.train import cli
 from toybert.train.data import CORPORA, FinetuneDataset, check_labels, load_corpus
 from toybert.train.evaluate import evaluate_classification, evaluation_loader
-from toybert.train.hub import ROOT, load_config, load_model, load_tokenizer
+from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer
 from toybert.train.loop import LoopOptions, finish, option, start, train
 from toybert.train.plots import plot_finetuning
 
 LABELS = ("negative", "positive")
 RECIPES: dict[str, dict[str, Any]] = {
     "default": {},
-    "seed": {"learning_rate": 1e-4, "weight_decay": 0.0, "schedule": "constant"},
+    "seed": {"learning_rate": 1e-4, "weight_decay": 0.0, "schedule": "constant", "max_grad_norm": 0.0},
 }
 
 
@@ -30,6 +31,11 @@ class FinetuneOptions(LoopOptions):
     model: str = option("The pre-trained checkpoint: a folder, or an id on the Hub.", str(ROOT))
     corpus: str = option("A folder of train, validation and test .jsonl of text, label.", str(CORPORA / "sentiment"))
 
+    def sources(self) -> list[Path]:
+        files = [Path(self.corpus) / f"{split}.jsonl" for split in ("train", "validation")]
+        checkpoint = [Path(self.model) / name for name in ("model.safetensors", "tokenizer.json")]
+        return [*files, *(path for path in checkpoint if path.is_file())]  # a Hub id has no files here
+
 
 def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     """Fine-tunes a checkpoint on labelled sentences, and leaves it in `output_dir` as a folder that loads anywhere.
@@ -40,17 +46,19 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     corpus = load_corpus(options.corpus, columns=["text", "label"])
     for split, rows in corpus.items():
         check_labels(rows["label"], len(LABELS), f"{split}.jsonl in {options.corpus}")
+    tokenizer, config = load_tokenizer(options.model), load_config(options.model)
+    check_vocabulary(tokenizer, config, options.model)
     accelerator = start(options)
 
-    tokenizer = load_tokenizer(options.model)
     training, validation = (
         FinetuneDataset(corpus[split]["text"], corpus[split]["label"], tokenizer) for split in ("train", "validation")
     )
+    if training.dropped:
+        accelerator.print(f"left out {training.dropped} sentences without a word")
     accelerator.print(
         f"{len(training)} sentences; training on {accelerator.num_processes} x {accelerator.device}, "
         f"precision {accelerator.mixed_precision}"
     )
-    config = load_config(options.model)
     kept = {name: getattr(config, name) for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")}
     model = load_model(
         AutoModelForSequenceClassification,

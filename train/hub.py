@@ -11,6 +11,19 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 
 ROOT = Path(__file__).resolve().parents[1]  # the repository's root: the shipped model and its code
 CODE = ("configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert.py")
+# What `push` uploads of a run; in the Hub's patterns a * also matches a /.
+UPLOADED = (
+    *CODE,
+    "README.md",
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "model.safetensors",
+    "history.json",
+    "results.json",
+    "figures/*.png",
+)
 
 
 def check_checkpoint(folder: str | Path) -> None:
@@ -57,6 +70,16 @@ def load_model(auto_class: Any, folder: str | Path, **changes: Any) -> Any:
     return auto_class.from_pretrained(where, **how, **changes)
 
 
+def check_vocabulary(tokenizer: PreTrainedTokenizerBase, config: Any, folder: str | Path) -> None:
+    """Refuses a checkpoint whose tokenizer and model do not fit.
+
+    Raises:
+        ValueError: the tokenizer has another number of tokens than the model.
+    """
+    if len(tokenizer) != config.vocab_size:
+        raise ValueError(f"in {folder} the tokenizer has {len(tokenizer)} tokens, the model {config.vocab_size}")
+
+
 def save_hub_folder(model: Any, tokenizer: PreTrainedTokenizerBase, folder: Path, **restored: Any) -> None:
     """Saves a model, its tokenizer and its code as a folder that loads by itself with trust_remote_code.
 
@@ -79,7 +102,7 @@ def save_hub_folder(model: Any, tokenizer: PreTrainedTokenizerBase, folder: Path
 
 
 def push(folder: Path, repo_id: str) -> None:
-    """Uploads a run's folder to the Hub, without its checkpoints.
+    """Uploads what belongs on the Hub of a run's folder: no checkpoints, no logs, nothing that happens to lie there.
 
     Raises:
         OSError: there is no login, no network, or no right to write; the folder is whole all the same.
@@ -87,9 +110,7 @@ def push(folder: Path, repo_id: str) -> None:
     api = HfApi()
     try:
         api.create_repo(repo_id, exist_ok=True)
-        url = api.upload_folder(
-            repo_id=repo_id, folder_path=folder, ignore_patterns=["checkpoints/*", "*.unfinished/*"]
-        )
+        url = api.upload_folder(repo_id=repo_id, folder_path=folder, allow_patterns=list(UPLOADED))
     except (HfHubHTTPError, OfflineModeIsEnabled, LocalTokenNotFoundError, OSError) as error:
         raise OSError(f"could not upload {folder} to {repo_id} (it is saved all the same): {error}") from error
     print(f"uploaded {folder} to {url}")

@@ -1,5 +1,6 @@
 """The training loop that pre-training and fine-tuning share: accelerate's, with exact resume."""
 
+import hashlib
 import json
 import math
 import os
@@ -42,13 +43,17 @@ class LoopOptions:
     schedule: str = option("linear (after a warm-up) or constant.", "linear")
     warmup_ratio: float = option("Share of the steps that warm up.", 0.06)
     dropout: float = option("During this run; config.json keeps its own.")
-    max_grad_norm: float = option("Gradients are clipped to this norm.", 1.0)
+    max_grad_norm: float = option("Gradients are clipped to this norm; 0: not at all.", 1.0)
     gradient_accumulation_steps: int = option("Batches to a step of the optimiser.", 1)
     seed: int = option("Of the weights, the order, the masks and the dropout.", 0)
     checkpoint_every: int = option("Steps between checkpoints; 0: at each epoch's end.", 0)
     resume: bool = option("Continue the run in output_dir from its last checkpoint.", False)
     push_to_hub: bool = option("Upload output_dir when the run is done.", False)
     repo_id: str | None = option("Where to upload, such as me/toybert.", None)
+
+    def sources(self) -> list[Path]:
+        """Gives the files that the run learns from; a resume wants them unchanged."""
+        raise NotImplementedError
 
     def __post_init__(self) -> None:
         """Refuses what no run can do.
@@ -59,12 +64,11 @@ class LoopOptions:
         for name in ("epochs", "batch_size", "gradient_accumulation_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("muon_learning_rate", "weight_decay", "checkpoint_every", "seed"):
+        for name in ("muon_learning_rate", "weight_decay", "max_grad_norm", "checkpoint_every", "seed"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        for name in ("learning_rate", "max_grad_norm"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate must be above 0, got {self.learning_rate}")
         for name in ("dropout", "warmup_ratio"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
@@ -93,10 +97,11 @@ class Progress:
 
 
 def configuration(options: LoopOptions, accelerator: Accelerator) -> dict[str, Any]:
-    """Gives what has to be the same for a run to be resumed."""
-    free = ("output_dir", "resume", "push_to_hub", "repo_id")
+    """Gives what has to be the same for a run to be resumed: the options, and the contents of what it learns from."""
+    free = ("output_dir", "resume", "push_to_hub", "repo_id", "corpus", "model")
     asked = {name: value for name, value in asdict(options).items() if name not in free}
-    return {**asked, "num_processes": accelerator.num_processes}
+    sources = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in options.sources()}
+    return {**asked, "num_processes": accelerator.num_processes, "sources": sources}
 
 
 def start(options: LoopOptions) -> Accelerator:
@@ -114,12 +119,18 @@ def start(options: LoopOptions) -> Accelerator:
         if not record.is_file():
             raise FileNotFoundError(f"there is no run to resume in {folder}: it has no run.json")
         began = json.loads(record.read_text(encoding="utf-8"))
-        for name, value in configuration(options, accelerator).items():
+        asked = configuration(options, accelerator)
+        for name, digest in asked.pop("sources").items():
+            if began["sources"].get(name) != digest:
+                raise ValueError(f"{name} is no longer the file that the run in {folder} was started with")
+        for name, value in asked.items():
             if began.get(name) != value:
                 raise ValueError(
                     f"the run in {folder} was started with {name}={began.get(name)}, and can't go on with {value}"
                 )
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif folder.is_file():
+        raise ValueError(f"{folder} is a file: give another --output-dir")
+    elif folder.is_dir() and any(path.name != record.name for path in folder.iterdir()):
         raise ValueError(f"{folder} is not empty: resume the run in it with --resume, or give another --output-dir")
     accelerator.wait_for_everyone()  # before the folder is written to
     return accelerator
@@ -176,7 +187,7 @@ def train(
             with accelerator.accumulate(model):
                 output = model(**batch)
                 accelerator.backward(output.loss)
-                if accelerator.sync_gradients:
+                if accelerator.sync_gradients and options.max_grad_norm:
                     accelerator.clip_grad_norm_(model.parameters(), options.max_grad_norm)
                 for optimizer in optimizers:
                     optimizer.step()

@@ -1,6 +1,7 @@
 """Pre-trains ToyBERT on stories: masked words and next sentences, at once (section 3.1 of the paper)."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from transformers import AutoModelForPreTraining
@@ -12,7 +13,7 @@ from toybert.train.hub import ROOT, load_config, load_tokenizer
 from toybert.train.loop import LoopOptions, finish, option, start, train
 from toybert.train.plots import plot_pretraining
 
-# What `--recipe` changes: the specification's own way to train, for comparison.
+# What `--recipe` changes: the plain way to train that this project began with, for comparison.
 RECIPES: dict[str, dict[str, Any]] = {
     "default": {},
     "seed": {
@@ -21,6 +22,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "muon_learning_rate": 0.0,
         "weight_decay": 0.0,
         "schedule": "constant",
+        "max_grad_norm": 0.0,
         "dropout": 0.1,
         "mlm_probability": 0.15,
         "initializer_range": 0.02,
@@ -41,6 +43,9 @@ class PretrainOptions(LoopOptions):
     mlm_probability: float = option("Share of the words to predict in training.", 0.2)
     initializer_range: float = option("Standard deviation of the first weights.", 0.05)
 
+    def sources(self) -> list[Path]:
+        return [Path(self.corpus) / f"{split}.jsonl" for split in ("train", "validation")]
+
 
 def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
     """Learns a vocabulary, pre-trains a new model, and leaves it in `output_dir` as a folder that loads anywhere.
@@ -60,6 +65,8 @@ def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
         corpus["train"]["sentences"], tokenizer, mlm_probability=options.mlm_probability, seed=options.seed
     )
     validation = PretrainDataset(corpus["validation"]["sentences"], tokenizer)
+    if training.dropped:
+        accelerator.print(f"left out {training.dropped} sentences without a word")
     accelerator.print(
         f"{len(corpus['train'])} documents, {len(training)} pairs of sentences, true or false, {len(tokenizer)} words; "
         f"training on {accelerator.num_processes} x {accelerator.device}, precision {accelerator.mixed_precision}"

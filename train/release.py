@@ -76,10 +76,10 @@ def blocks(results: dict[str, Any]) -> dict[str, str]:
         if name == "sentiment":
             others.insert(0, f"majority {percent(figures['majority_accuracy'])}")
         table.append(f"| {name} | **{percent(figures[f'{prefix}accuracy'])}** | {', '.join(others)} |")
-    samples = [
-        f"- `{sample['text']}` {', '.join(f'{word} {percent(share)}' for word, share in sample['words'])}"
-        for sample in results["samples"]
-    ]
+    samples = ["| sentence | likeliest words |", "|---|---|"]
+    for sample in results["samples"]:
+        words = ", ".join(f"{word} {percent(share)}" for word, share in sample["words"])
+        samples.append(f"| {sample['text']} | {words} |")
     return {
         "results": "\n".join(table),
         "unseen": f"On the {percent(mlm['unseen_share'])} of the test pairs neither of whose sentences occurs in "

@@ -202,7 +202,8 @@ def one_of(values: Sequence[str], rng: random.Random) -> str:
 
 def clauses(construction: Construction, label: int, rng: random.Random) -> Slots:
     """Draws nouns and feeling words that give a construction the label."""
-    kind = one_of(list(NOUNS), rng)
+    it = construction.about == "same"  # the second clause says "it", which is not said of people
+    kind = one_of([kind for kind in NOUNS if kind != "people" or not it], rng)
     side = label ^ construction.turned
     slots = {"noun": one_of(NOUNS[kind], rng), "feeling": one_of(FEELINGS[kind][side], rng)}
     if construction.other:
