@@ -27,7 +27,7 @@ from .configuration_toybert import ToyBertConfig
 class GELU(nn.Module):
     """Applies the Gaussian error linear unit (section A.2 of the paper; Hendrycks & Gimpel 2016), element by element.
 
-    `approximate="tanh"` is BERT's own formula,
+    `approximate="tanh"` is the formula that BERT's code came to use,
 
         0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))
 
@@ -178,7 +178,7 @@ class TransformerEncoderLayer(nn.Module):
 
 
 class Pooler(nn.Module):
-    """Makes one vector of a sequence: dense and tanh on its first token, [CLS] (section 3.1, task 2)."""
+    """Makes one vector of a sequence: dense and tanh, as in Google's code, on its first token [CLS] (section 3.1)."""
 
     def __init__(self, config: ToyBertConfig):
         super().__init__()

@@ -374,6 +374,12 @@ def test_a_missing_empty_or_foreign_corpus_is_named(tmp_path) -> None:
     (tmp_path / "train.jsonl").write_text("not json\n")
     with pytest.raises(ValueError, match=r"line 1 of .*train\.jsonl is not JSON in UTF-8"):
         load_corpus(tmp_path, ["text"])
+    (tmp_path / "train.jsonl").write_text('{"text": "a"}\n[1, 2]\n')
+    with pytest.raises(ValueError, match=r"line 2 of .*train\.jsonl is no JSON object"):
+        load_corpus(tmp_path, ["text"])
+    (tmp_path / "train.jsonl").write_text('{"sentences": "hello there"}\n')
+    with pytest.raises(ValueError, match=r"line 1 of .* has 'sentences' that are no list"):
+        load_corpus(tmp_path, ["sentences"])
     (tmp_path / "train.jsonl").write_bytes(b'{"text": "a"}\n{"text": "caf\xe9"}\n')  # latin-1
     with pytest.raises(ValueError, match=r"line 2 of .*train\.jsonl is not JSON in UTF-8"):
         load_corpus(tmp_path, ["text"])

@@ -82,6 +82,26 @@ def test_figures_are_those_of_the_whole_set_at_once(
     assert evaluate_pretraining(model, loader, accelerator, content) == figures
 
 
+def test_without_hiding_the_model_sees_every_word(model: ToyBertForPreTraining, dataset: PretrainDataset) -> None:
+    dataset.set_epoch(0)
+    accelerator = Accelerator()
+    batch = dataset.__getitems__(range(len(dataset)))
+    batch["input_ids"] = torch.where(batch["labels"] == -100, batch["input_ids"], batch["labels"])
+    with torch.no_grad():
+        output = model.eval()(**batch)
+    figures = evaluate_pretraining(model, evaluation_loader(dataset, accelerator), accelerator, hide=False)
+    assert figures["nsp_loss"] == pytest.approx(output.nsp_loss.item(), rel=1e-5)
+    hidden = evaluate_pretraining(model, evaluation_loader(dataset, accelerator), accelerator)
+    assert hidden["nsp_loss"] != pytest.approx(output.nsp_loss.item(), rel=1e-5)
+
+
+def test_text_without_a_known_word_is_refused(tokenizer: ToyBertTokenizer, model: ToyBertForPreTraining) -> None:
+    accelerator = Accelerator()
+    unknown = PretrainDataset([["xx", "yy zz"], ["vv", "ww uu tt"]], tokenizer)
+    with pytest.raises(ValueError, match="no word of the text is in the vocabulary"):
+        evaluate_pretraining(model, evaluation_loader(unknown, accelerator), accelerator)
+
+
 def test_some_rows_can_be_evaluated_alone(model: ToyBertForPreTraining, dataset: PretrainDataset) -> None:
     dataset.set_epoch(0)
     accelerator = Accelerator()
@@ -179,6 +199,7 @@ def test_text_baselines_see_words_and_bigrams() -> None:
     assert figures["majority_accuracy"] == 0.5
     assert figures["bag_of_words_accuracy"] < 0.8
     assert figures["bag_of_bigrams_accuracy"] == 1.0
+    assert text_baselines((["a"], [1]), (["a"], [1]), (["a", "b"], [1, 0])) == {"majority_accuracy": 0.5}
 
 
 def test_sample_predictions_are_words_with_falling_probabilities(

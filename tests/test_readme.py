@@ -51,7 +51,7 @@ def test_what_was_measured_reaches_what_was_aimed_at() -> None:
     assert mlm["accuracy"] >= mlm["bigram_accuracy"] + 0.1
     assert nsp["accuracy"] >= 0.90
     assert abs(nsp["length_only_accuracy"] - 0.5) < 0.03
-    assert nsp["accuracy"] >= nsp["word_overlap_accuracy"] + 0.1
+    assert nsp["accuracy"] >= nsp["word_overlap_accuracy"] + 0.1  # not above "word_pairs", which the card says
     assert nsp["hard_accuracy"] >= nsp["hard_word_overlap_accuracy"] + 0.1
     assert sentiment["accuracy"] >= 0.95
     assert sentiment["bag_of_words_accuracy"] <= 0.80

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModelForPreTraining, AutoModelForSequenceClassification
+from transformers import (
+    AutoConfig,
+    AutoModelForPreTraining,
+    AutoModelForSequenceClassification,
+    BertConfig,
+    BertForMaskedLM,
+)
 
 import toybert.train.__main__ as story
 import toybert.train.loop as loop
@@ -296,6 +302,9 @@ def test_the_command_line_takes_defaults_from_the_recipe_and_lets_them_be_change
     [
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0"),
+        ({"batch_size": 33}, "batch_size must be even"),
+        ({"vocab_size": 5}, "vocab_size must be above 5"),
+        ({"initializer_range": 0.0}, "initializer_range must be above 0"),
         ({"schedule": "cosine"}, "schedule must be linear or constant"),
         ({"push_to_hub": True}, "push_to_hub needs a repo_id"),
         ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
@@ -307,6 +316,42 @@ def test_options_that_no_run_can_have_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         pretrain(tmp_path / "run", stories, **changes)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_whole_story_asks_what_can_be_wrong_before_it_begins(stories: str, sentiment: str, tmp_path: Path) -> None:
+    common = {"output_dir": str(tmp_path / "run"), "stories": stories, "sentiment": sentiment}
+    for changes, message in (
+        ({"sentiment": str(tmp_path)}, "does not exist"),
+        ({"finetuning_epochs": 0}, "epochs must be at least 1"),
+        ({"recipe": "best"}, "recipe must be one of default, seed, got 'best'"),
+    ):
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
+            story.train_all(story.Options(**{**common, **changes}))
+        assert not (tmp_path / "run").exists()
+
+
+def test_two_runs_never_take_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert [story.first_free_folder() for _ in range(3)] == [f"outputs/toybert-{number}" for number in (1, 2, 3)]
+
+
+def test_a_folder_of_another_model_is_refused(sentiment: str, tmp_path: Path) -> None:
+    BertForMaskedLM(
+        BertConfig(vocab_size=50, hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
+    ).save_pretrained(tmp_path / "bert")
+    with pytest.raises(ValueError, match="holds a model of type bert, not toybert"):
+        train_finetuning(
+            FinetuneOptions(output_dir=str(tmp_path / "run"), model=str(tmp_path / "bert"), corpus=sentiment)
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_is_no_output_folder(stories: str, tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("mine")
+    with pytest.raises(ValueError, match="is a file: give another --output-dir"):
+        pretrain(tmp_path / "run", stories)
+    assert (tmp_path / "run").read_text() == "mine"
 
 
 def test_a_loss_that_is_no_number_stops_the_run_with_its_step(stories: str, tmp_path: Path) -> None:

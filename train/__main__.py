@@ -1,5 +1,6 @@
 """The whole story in one command: pre-train, fine-tune, evaluate, draw."""
 
+import itertools
 import json
 import platform
 import resource
@@ -15,7 +16,7 @@ from accelerate import Accelerator
 from transformers import AutoModelForPreTraining
 
 from toybert.train import cli, finetune, plots, pretrain
-from toybert.train.data import load_corpus
+from toybert.train.data import check_labels, load_corpus
 from toybert.train.evaluate import classification_report, pretraining_report, table
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub import load_model, load_tokenizer
@@ -42,11 +43,15 @@ class Options:
 
 
 def first_free_folder() -> str:
-    """Gives the first of outputs/toybert-1, outputs/toybert-2, ... that does not exist."""
-    number = 1
-    while Path(f"outputs/toybert-{number}").exists():
-        number += 1
-    return f"outputs/toybert-{number}"
+    """Claims the first of outputs/toybert-1, outputs/toybert-2, ... that does not exist, by making it."""
+    for number in itertools.count(1):
+        folder = Path(f"outputs/toybert-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return str(folder)
+    raise AssertionError("counting does not end")
 
 
 def train_all(options: Options) -> dict[str, Any]:
@@ -58,36 +63,39 @@ def train_all(options: Options) -> dict[str, Any]:
     began = time.perf_counter()
     if options.resume and not options.output_dir:
         raise ValueError("--resume needs the --output-dir of the run that it is to continue")
+    for recipes in (pretrain.RECIPES, finetune.RECIPES):
+        if options.recipe not in recipes:
+            raise ValueError(f"recipe must be one of {', '.join(recipes)}, got {options.recipe!r}")
+    # Everything that can be wrong is asked before the first minute is spent.
+    stories, sentiment = load_corpus(options.stories, ["sentences"]), load_corpus(options.sentiment, ["text", "label"])
+    for split, rows in sentiment.items():
+        check_labels(rows["label"], len(finetune.LABELS), f"{split}.jsonl in {options.sentiment}")
     folder = Path(options.output_dir or first_free_folder())
-    seconds: dict[str, float] = {}
-    steps: dict[str, int] = {}
-    if options.recipe not in pretrain.RECIPES:
-        raise ValueError(f"recipe must be one of {', '.join(pretrain.RECIPES)}, got {options.recipe!r}")
-    for_pretraining: dict[str, Any] = {**pretrain.RECIPES[options.recipe], "seed": options.seed}
-    for_finetuning: dict[str, Any] = {**finetune.RECIPES[options.recipe], "seed": options.seed}
-    if options.epochs is not None:
-        for_pretraining["epochs"] = options.epochs
-    if options.finetuning_epochs is not None:
-        for_finetuning["epochs"] = options.finetuning_epochs
-
-    print(f"1/4 pre-training, into {folder}", flush=True)
     pretraining = PretrainOptions(
-        output_dir=str(folder), corpus=options.stories, resume=options.resume, **for_pretraining
+        output_dir=str(folder),
+        corpus=options.stories,
+        seed=options.seed,
+        resume=options.resume,
+        **{**pretrain.RECIPES[options.recipe], **given("epochs", options.epochs)},
     )
-    steps["pretraining"], seconds["pretraining"] = step_and_seconds(train_pretraining(pretraining))
-    print(f"\n2/4 fine-tuning on sentiment, into {folder / 'sentiment'}", flush=True)
     finetuning = FinetuneOptions(
         output_dir=str(folder / "sentiment"),
         model=str(folder),
         corpus=options.sentiment,
+        seed=options.seed,
         resume=options.resume and (folder / "sentiment" / "run.json").is_file(),
-        **for_finetuning,
+        **{**finetune.RECIPES[options.recipe], **given("epochs", options.finetuning_epochs)},
     )
+    seconds: dict[str, float] = {}
+    steps: dict[str, int] = {}
+
+    print(f"1/4 pre-training, into {folder}", flush=True)
+    steps["pretraining"], seconds["pretraining"] = step_and_seconds(train_pretraining(pretraining))
+    print(f"\n2/4 fine-tuning on sentiment, into {folder / 'sentiment'}", flush=True)
     steps["finetuning"], seconds["finetuning"] = step_and_seconds(train_finetuning(finetuning))
 
     print("\n3/4 evaluating on the test documents and sentences", flush=True)
     accelerator = Accelerator()
-    stories, sentiment = load_corpus(options.stories, ["sentences"]), load_corpus(options.sentiment, ["text", "label"])
     results = {
         **pretraining_report(folder, stories, accelerator),
         **classification_report(folder / "sentiment", sentiment, accelerator),
@@ -115,6 +123,11 @@ def train_all(options: Options) -> dict[str, Any]:
         f"{folder / 'sentiment' / 'figures'}"
     )
     return results
+
+
+def given(name: str, value: Any) -> dict[str, Any]:
+    """Gives an option by its name, or nothing where it was left out."""
+    return {} if value is None else {name: value}
 
 
 def step_and_seconds(figures: dict[str, Any]) -> tuple[int, float]:

@@ -43,4 +43,4 @@ def run(main: Callable[[], Any]) -> None:
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        sys.exit("interrupted: what was saved last is whole, and --resume goes on from there")
+        sys.exit("interrupted: a training run goes on from its last checkpoint with --resume")

@@ -54,10 +54,14 @@ def check_json_lines(path: str) -> None:
         for number, line in enumerate(lines, start=1):
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-                if text:
-                    objects += isinstance(json.loads(text), dict)
+                row = json.loads(text or "{}")
             except ValueError as error:
                 raise ValueError(f"line {number} of {path} is not JSON in UTF-8: {error}") from error
+            if not isinstance(row, dict):
+                raise ValueError(f"line {number} of {path} is no JSON object: {text[:60]}")
+            if not isinstance(row.get("sentences", []), list):
+                raise ValueError(f"line {number} of {path} has 'sentences' that are no list: {text[:60]}")
+            objects += bool(text)
     if not objects:
         raise ValueError(f"the corpus file {path} is empty")
 
@@ -157,7 +161,7 @@ class PretrainDataset(Dataset):
 
     Every sentence A that has a next one gives two rows: an even one with its true next sentence (`next_sentence_label`
     1) and, after it, one with a false (0), drawn anew each epoch. A batch that holds both (see `LengthBatchSampler`)
-    cancels what A by itself seems to say, and the task is learnt in half the steps. A false B is the next sentence of
+    cancels what A by itself seems to say, and the task is learnt sooner. A false B is the next sentence of
     an A in *another* document, of the same length as the true one where there is such a sentence and of the nearest
     length elsewhere: so neither B by itself nor its length tells the answer. Text equal to the true next sentence is
     never a false one.

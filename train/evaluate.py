@@ -17,9 +17,18 @@ from torch.utils.data import DataLoader, Subset
 from transformers import AutoModelForPreTraining, AutoModelForSequenceClassification, PreTrainedTokenizerBase
 
 from toybert.train import baselines, cli
-from toybert.train.data import CORPORA, FinetuneDataset, LengthBatchSampler, PretrainDataset, as_is, load_corpus
+from toybert.train.data import (
+    CORPORA,
+    FinetuneDataset,
+    LengthBatchSampler,
+    PretrainDataset,
+    as_is,
+    check_labels,
+    load_corpus,
+)
 from toybert.train.hub import check_vocabulary, load_config, load_model, load_tokenizer
 
+FEWEST_FOR_HARD = 100  # documents; among fewer, some have no other that shares a person or the topic
 # Words that grammar asks for; "content_" figures leave them and punctuation out.
 FUNCTION_WORDS = frozenset(
     """
@@ -62,19 +71,22 @@ def evaluation_loader(
 
 @torch.no_grad()
 def evaluate_pretraining(
-    model: nn.Module, loader: Any, accelerator: Accelerator, content: np.ndarray | None = None
+    model: nn.Module, loader: Any, accelerator: Accelerator, content: np.ndarray | None = None, hide: bool = True
 ) -> dict[str, float]:
     """Gives loss and accuracy of both tasks, always for the same masks and pairs: those of epoch 0.
 
-    With `content` (see `content_words`), also the accuracy at the targets that are content words.
+    With `content` (see `content_words`), also the accuracy at the targets that are content words. Without `hide`, the
+    model sees every word: that is how next sentences are told in use.
     """
     model.eval()
     loader.set_epoch(0)
     is_content = torch.as_tensor(content if content is not None else [], device=accelerator.device)
     rows = []
     for batch in loader:
-        output = model(**batch)
         chosen = batch["labels"] != -100
+        if not hide:
+            batch["input_ids"] = torch.where(chosen, batch["labels"], batch["input_ids"])
+        output = model(**batch)
         logits = output.prediction_logits  # (N, V), or (B, S, V) without sparse_prediction
         logits, target = logits[chosen] if logits.dim() == 3 else logits, batch["labels"][chosen]
         right = (logits.argmax(-1) == target).float()
@@ -95,6 +107,8 @@ def evaluate_pretraining(
         ).T  # (B, 2)
         rows.append(accelerator.gather_for_metrics(torch.cat([by_row, pairs], dim=1)).cpu())
     every = torch.cat(rows).double()
+    if not every[:, 2].any():
+        raise ValueError("there is no word to predict: no word of the text is in the vocabulary")
     loss, right, count, content_right, content_count, nsp_loss, nsp_right = every.sum(0).tolist()
     figures = {
         "mlm_loss": loss / count,
@@ -142,7 +156,7 @@ def related_documents(documents: TextDataset) -> np.ndarray | None:
     """Marks, bool (documents, documents), those that share a person or the topic; None if the corpus names none."""
     if not {"script", "people"} <= set(documents.column_names):
         return None
-    scripts, people = np.array(documents["script"]), [set(names) for names in documents["people"]]
+    scripts, people = np.array(documents["script"]), [set(names or ()) for names in documents["people"]]
     shared = np.array([[bool(a & b) for b in people] for a in people])
     return shared | (scripts[:, None] == scripts[None])
 
@@ -165,10 +179,12 @@ def pretraining_report(folder: str | Path, corpus: DatasetDict, accelerator: Acc
         mlm["unseen_accuracy"], nsp["unseen_accuracy"] = unseen["mlm_accuracy"], unseen["nsp_accuracy"]
     held_out = {"": test}
     related = related_documents(corpus["test"])
-    if related is not None:
-        held_out["hard_"] = hard = PretrainDataset(corpus["test"]["sentences"], tokenizer, related=related)
-        hard_figures = evaluate_pretraining(model, evaluation_loader(hard, accelerator), accelerator)
-        nsp["hard_accuracy"] = hard_figures["nsp_accuracy"]
+    if related is not None and len(corpus["test"]) >= FEWEST_FOR_HARD:
+        held_out["hard_"] = PretrainDataset(corpus["test"]["sentences"], tokenizer, related=related)
+    for prefix, dataset in held_out.items():
+        loader = evaluation_loader(dataset, accelerator)
+        nsp[f"{prefix}accuracy"] = evaluate_pretraining(model, loader, accelerator)["nsp_accuracy"]
+        nsp[f"{prefix}unmasked_accuracy"] = evaluate_pretraining(model, loader, accelerator, hide=False)["nsp_accuracy"]
     return {
         "mlm": {**mlm, **baselines.masked_word_baselines(training, test, content)},
         "nsp": {**nsp, "chance_accuracy": 0.5, **baselines.next_sentence_baselines(training, held_out, content)},
@@ -182,6 +198,8 @@ def classification_report(folder: str | Path, corpus: DatasetDict, accelerator: 
     check_vocabulary(tokenizer, load_config(folder), folder)
     model = accelerator.prepare(load_model(AutoModelForSequenceClassification, folder))
     splits = {name: (rows["text"][:], rows["label"][:]) for name, rows in corpus.items()}
+    for name, (_, labels) in splits.items():
+        check_labels(labels, load_config(folder).num_labels, f"{name}.jsonl")
     test = FinetuneDataset(*splits["test"], tokenizer)
     figures = evaluate_classification(model, evaluation_loader(test, accelerator), accelerator)
     return {"sentiment": {**figures, **baselines.text_baselines(splits["train"], splits["validation"], splits["test"])}}
@@ -210,8 +228,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="write the results there, as JSON")
     options = parser.parse_args()
     accelerator = Accelerator()
-    architectures = load_config(options.checkpoint).architectures
-    if architectures == ["ToyBertForSequenceClassification"]:
+    architecture = (load_config(options.checkpoint).architectures or ["?"])[0]
+    if architecture not in ("ToyBertForPreTraining", "ToyBertForSequenceClassification"):
+        raise ValueError(f"{options.checkpoint} holds a {architecture}; give a pre-trained model or a classifier")
+    if architecture == "ToyBertForSequenceClassification":
         corpus = load_corpus(options.corpus or CORPORA / "sentiment", columns=["text", "label"])
         results = classification_report(options.checkpoint, corpus, accelerator)
     else:

@@ -52,11 +52,15 @@ def locate(folder: str | Path) -> tuple[str, dict[str, Any]]:
 def load_config(folder: str | Path, **changes: Any) -> Any:
     """Loads a checkpoint's configuration as any outside user would."""
     where, how = locate(folder)
-    return AutoConfig.from_pretrained(where, **how, **changes)
+    config = AutoConfig.from_pretrained(where, **how, **changes)
+    if config.model_type != "toybert":
+        raise ValueError(f"{folder} holds a model of type {config.model_type}, not toybert")
+    return config
 
 
 def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
     """Loads a checkpoint's tokenizer as any outside user would."""
+    load_config(folder)  # of another model's folder, the library would make a tokenizer of its own
     where, how = locate(folder)
     return AutoTokenizer.from_pretrained(where, **how)
 

@@ -21,7 +21,7 @@ def orthogonalised(matrices: Tensor, steps: int = 5) -> Tensor:
 class Muon(torch.optim.Optimizer):
     """Steps each matrix along the orthogonal matrix nearest to its momentum (Jordan et al. 2024).
 
-    `torch.optim.Muon` iterates in bf16 on every device and one matrix at a time, which a CPU pays for dearly. Here it
+    `torch.optim.Muon` iterates in bf16 on every device, for which few CPUs are made, and one matrix at a time. Here it
     is float32 on a CPU, and matrices of one shape (or its transpose) go through together.
     """
 

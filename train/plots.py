@@ -55,8 +55,9 @@ def plot_pretraining(progress: Any, folder: Path) -> None:
     figure, (mlm, nsp, accuracy) = plt.subplots(1, 3, figsize=(13, 3.6))
     curve(mlm, progress.train, progress.validation, "mlm_loss", "Masked words")
     curve(nsp, progress.train, progress.validation, "nsp_loss", "Next sentence")
+    nsp.set_ylim(top=0.8)
     nsp.axhline(np.log(2), color="grey", linestyle=":", linewidth=1)
-    nsp.annotate("chance", (0, np.log(2)), xytext=(2, 3), textcoords="offset points", color="grey", fontsize=8)
+    nsp.annotate("chance", (0, np.log(2)), xytext=(2, 4), textcoords="offset points", color="grey", fontsize=8)
     names = {"mlm_accuracy": "masked words (validation)", "nsp_accuracy": "next sentence (validation)"}
     accuracy_curve(accuracy, progress.validation, names)
     save(figure, folder / "pretraining.png")
@@ -98,7 +99,7 @@ def nearest_words(
     unit = torch.nn.functional.normalize(embedding - embedding.mean(0), dim=1)
     ids = tokenizer.convert_tokens_to_ids(words)
     similarity = unit[ids] @ unit[5:].T  # no special tokens
-    value, index = similarity.topk(top + 1, dim=1)  # the nearest is the word itself
+    value, index = similarity.topk(min(top + 1, len(unit) - 5), dim=1)  # the nearest is the word itself
     return [
         list(zip(tokenizer.convert_ids_to_tokens((i[1:] + 5).tolist()), v[1:].tolist(), strict=True))
         for i, v in zip(index, value, strict=True)
@@ -106,8 +107,9 @@ def nearest_words(
 
 
 def plot_neighbours(model: Any, tokenizer: PreTrainedTokenizerBase, words: list[str], path: Path, top: int = 6) -> None:
-    """Draws the nearest neighbours of some words in the space of token embeddings."""
-    words = [word for word in words if word in tokenizer.get_vocab()]
+    """Draws the nearest neighbours of some words, or of the commonest if none is known, by their token embeddings."""
+    commonest = [tokenizer.convert_ids_to_tokens(index) for index in range(5, min(5 + len(words), len(tokenizer)))]
+    words = [word for word in words if word in tokenizer.get_vocab()] or commonest
     embedding = model.get_input_embeddings().weight.detach().float().cpu()
     figure, grid = plt.subplots(2, -(-len(words) // 2), figsize=(12, 4.6), squeeze=False)
     for axes in grid.flat[len(words) :]:

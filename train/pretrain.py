@@ -43,6 +43,17 @@ class PretrainOptions(LoopOptions):
     mlm_probability: float = option("Share of the words to predict in training.", 0.2)
     initializer_range: float = option("Standard deviation of the first weights.", 0.05)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.mlm_probability <= 1:
+            raise ValueError(f"mlm_probability must be above 0 and at most 1, got {self.mlm_probability}")
+        if self.vocab_size <= 5:
+            raise ValueError(f"vocab_size must be above 5, the number of special tokens, got {self.vocab_size}")
+        if not self.initializer_range > 0:
+            raise ValueError(f"initializer_range must be above 0, got {self.initializer_range}")
+        if self.batch_size % PretrainDataset.group:
+            raise ValueError(f"batch_size must be even, since true and false pairs go together, got {self.batch_size}")
+
     def sources(self) -> list[Path]:
         return [Path(self.corpus) / f"{split}.jsonl" for split in ("train", "validation")]
 

@@ -1,5 +1,6 @@
 """Trains the checkpoints that the repository ships, and brings its figures, its numbers and its examples up to date."""
 
+import argparse
 import json
 import os
 import re
@@ -67,7 +68,7 @@ def blocks(results: dict[str, Any]) -> dict[str, str]:
         ("masked words, 15 %", mlm, "", {"unigram": "the commonest word", "bigram": "the word between its neighbours"}),
         ("... content words only", mlm, "content_", {"unigram": "the commonest", "bigram": "between its neighbours"}),
         ("next sentence", nsp, "", pair_baselines),
-        ("... a person or the topic in common", nsp, "hard_", pair_baselines),
+        ("... a false one shares a person or the topic", nsp, "hard_", pair_baselines),
         ("sentiment", sentiment, "", {"bag_of_words": "bag of words", "bag_of_bigrams": "and bigrams"}),
     ]
     table = ["| on held-out text | ToyBERT | without a network |", "|---|---|---|"]
@@ -75,10 +76,13 @@ def blocks(results: dict[str, Any]) -> dict[str, str]:
         others = [f"{label} {percent(figures[f'{prefix}{key}_accuracy'])}" for key, label in baselines.items()]
         if name == "sentiment":
             others.insert(0, f"majority {percent(figures['majority_accuracy'])}")
-        table.append(f"| {name} | **{percent(figures[f'{prefix}accuracy'])}** | {', '.join(others)} |")
+        ours = f"**{percent(figures[f'{prefix}accuracy'])}**"
+        if f"{prefix}unmasked_accuracy" in figures:
+            ours += f" ({percent(figures[f'{prefix}unmasked_accuracy'])} with nothing masked)"
+        table.append(f"| {name} | {ours} | {', '.join(others)} |")
     samples = ["| sentence | likeliest words |", "|---|---|"]
     for sample in results["samples"]:
-        words = ", ".join(f"{word} {percent(share)}" for word, share in sample["words"])
+        words = ", ".join(f"{word} {percent(share)}" for word, share in sample["words"] if share >= 0.01)
         samples.append(f"| {sample['text']} | {words} |")
     return {
         "results": "\n".join(table),
@@ -153,4 +157,6 @@ def refresh_only() -> None:
 
 
 if __name__ == "__main__":
-    cli.run(refresh_only if sys.argv[1:] == ["--readme-only"] else main)
+    parser = argparse.ArgumentParser(prog="python -m toybert.train.release", description=__doc__)
+    parser.add_argument("--readme-only", action="store_true", help="only refresh README.md, from figures/results.json")
+    cli.run(refresh_only if parser.parse_args().readme_only else main)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,6 +29,7 @@ def files() -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(prog="python -m toybert.train.corpora", description=__doc__).parse_args()
     for name, text in files().items():
         path = FOLDER / name
         path.parent.mkdir(exist_ok=True)
