@@ -108,7 +108,7 @@ def nearest_words(
 
 def plot_neighbours(model: Any, tokenizer: PreTrainedTokenizerBase, words: list[str], path: Path, top: int = 6) -> None:
     """Draws the nearest neighbours of some words, or of the commonest if none is known, by their token embeddings."""
-    commonest = [tokenizer.convert_ids_to_tokens(index) for index in range(5, min(5 + len(words), len(tokenizer)))]
+    commonest = [str(tokenizer.convert_ids_to_tokens(index)) for index in range(5, min(5 + len(words), len(tokenizer)))]
     words = [word for word in words if word in tokenizer.get_vocab()] or commonest
     embedding = model.get_input_embeddings().weight.detach().float().cpu()
     figure, grid = plt.subplots(2, -(-len(words) // 2), figsize=(12, 4.6), squeeze=False)
