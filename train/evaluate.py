@@ -37,15 +37,16 @@ FUNCTION_WORDS = frozenset(
     where which while who with you your
     """.split()  # noqa: SIM905 (a list of a hundred strings reads worse)
 )
-# Sample sentences: the two about Tom ask for the same word slot in different company, the last two for one word in
-# its two senses.
+# Sample sentences: the two about Tom have the same word slot in different company, the two after them want one word in
+# its two senses, and the last shows what the model does not know.
 PROMPTS = (
     "The dog heard it and [MASK].",
     "Anna turned the [MASK], and the door opened.",
     "Tom went to the [MASK] to fish.",
     "Tom went to the [MASK] to buy apples.",
-    "Ben sat on the [MASK] of the river.",
+    "She sat on the [MASK] by the river.",
     "Ben put his money in the [MASK].",
+    "In spring the tree had green [MASK].",
 )
 
 
