@@ -6,7 +6,7 @@ import platform
 import resource
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -66,25 +66,30 @@ def train_all(options: Options) -> dict[str, Any]:
     for recipes in (pretrain.RECIPES, finetune.RECIPES):
         if options.recipe not in recipes:
             raise ValueError(f"recipe must be one of {', '.join(recipes)}, got {options.recipe!r}")
-    # Everything that can be wrong is asked before the first minute is spent.
+    # What can be wrong with the files and the options is asked before the first minute is spent.
     stories, sentiment = load_corpus(options.stories, ["sentences"]), load_corpus(options.sentiment, ["text", "label"])
     for split, rows in sentiment.items():
         check_labels(rows["label"], len(finetune.LABELS), f"{split}.jsonl in {options.sentiment}")
-    folder = Path(options.output_dir or first_free_folder())
     pretraining = PretrainOptions(
-        output_dir=str(folder),
+        output_dir="",
         corpus=options.stories,
         seed=options.seed,
         resume=options.resume,
         **{**pretrain.RECIPES[options.recipe], **given("epochs", options.epochs)},
     )
     finetuning = FinetuneOptions(
-        output_dir=str(folder / "sentiment"),
-        model=str(folder),
+        output_dir="",
         corpus=options.sentiment,
         seed=options.seed,
-        resume=options.resume and (folder / "sentiment" / "run.json").is_file(),
         **{**finetune.RECIPES[options.recipe], **given("epochs", options.finetuning_epochs)},
+    )
+    folder = Path(options.output_dir or first_free_folder())
+    pretraining = replace(pretraining, output_dir=str(folder))
+    finetuning = replace(
+        finetuning,
+        output_dir=str(folder / "sentiment"),
+        model=str(folder),
+        resume=options.resume and (folder / "sentiment" / "run.json").is_file(),
     )
     seconds: dict[str, float] = {}
     steps: dict[str, int] = {}
@@ -95,6 +100,7 @@ def train_all(options: Options) -> dict[str, Any]:
     steps["finetuning"], seconds["finetuning"] = step_and_seconds(train_finetuning(finetuning))
 
     print("\n3/4 evaluating on the test documents and sentences", flush=True)
+    evaluated = time.perf_counter()
     accelerator = Accelerator()
     results = {
         **pretraining_report(folder, stories, accelerator),
@@ -105,6 +111,8 @@ def train_all(options: Options) -> dict[str, Any]:
     print("\n4/4 drawing", flush=True)
     draw(folder)
     seconds["total"] = time.perf_counter() - began
+    if options.resume:  # the part before the interruption was another process's
+        seconds["total"] = seconds["pretraining"] + seconds["finetuning"] + time.perf_counter() - evaluated
     results |= {
         "steps": steps,
         "seconds": {name: round(value, 1) for name, value in seconds.items()},

@@ -19,7 +19,9 @@ def parse(
 
     `--recipe` names one of the sets of defaults; what is said beside it still counts.
     """
-    parser = HfArgumentParser(options_class, description=description)  # type: ignore[arg-type]
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    prog = f"python -m {spec.name.removesuffix('.__main__')}" if spec else None
+    parser = HfArgumentParser(options_class, prog=prog, description=description)  # type: ignore[arg-type]
     if recipes:
         parser.add_argument("--recipe", choices=list(recipes), default="default", help="Where the defaults come from.")
         parser.set_defaults(**recipes[parser.parse_known_args()[0].recipe])

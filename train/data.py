@@ -358,6 +358,9 @@ class FinetuneDataset(Dataset):
     """Makes labelled sentences, `[CLS] text [SEP]`; text over `max_length` tokens is cut at its end.
 
     Texts without a word are left out and counted in `dropped`.
+
+    Raises:
+        ValueError: no text has a word.
     """
 
     group = 1
@@ -367,6 +370,8 @@ class FinetuneDataset(Dataset):
     ):
         encodings = tokenizer(list(texts), truncation=True, max_length=max_length)
         kept = [row for row, ids in enumerate(encodings["input_ids"]) if len(ids) > 2]  # more than [CLS] and [SEP]
+        if not kept:
+            raise ValueError("no text has a word in it: there is nothing to learn from or to measure")
         self.dropped = len(encodings["input_ids"]) - len(kept)
         self.encodings = {name: [values[row] for row in kept] for name, values in encodings.items()}
         self.labels = torch.tensor([labels[row] for row in kept])

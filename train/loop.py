@@ -5,6 +5,7 @@ import json
 import math
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, asdict, dataclass, field
@@ -178,7 +179,14 @@ def train(
         (folder / "run.json").write_text(record + "\n", encoding="utf-8")
 
     began = time.perf_counter() - progress.seconds
-    bar = tqdm(total=total_steps, initial=progress.step, desc=describe, unit="step", smoothing=0.05)
+    bar = tqdm(
+        total=total_steps,
+        initial=progress.step,
+        desc=describe,
+        unit="step",
+        smoothing=0.05,
+        mininterval=0.2 if sys.stderr.isatty() else 10,  # a log file gets a line now and then
+    )
     for epoch in range(progress.epoch, options.epochs):
         sampler.set_epoch(epoch)
         loader.set_epoch(epoch)  # and so the dataset's
@@ -278,7 +286,7 @@ class Meter:
         means = {name: self.accelerator.reduce(total / self.count, "mean") for name, total in self.sums.items()}
         entry = {name: float(mean) for name, mean in means.items()}
         progress.train.append({"step": progress.step, "epoch": progress.epoch + 1, **entry})
-        bar.set_postfix({name: f"{value:.3f}" for name, value in entry.items()})
+        bar.set_postfix({name: f"{value:.3f}" for name, value in entry.items()}, refresh=False)
         self.sums, self.count = {}, 0
         if not math.isfinite(entry["loss"]):
             raise ValueError(f"the loss is {entry['loss']} at step {progress.step}: try a lower learning rate")

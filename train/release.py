@@ -16,6 +16,11 @@ from toybert.train.__main__ import Options, first_free_folder, train_all
 from toybert.train.hub import ROOT
 
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+SENTIMENT_BASELINES = {
+    "bag_of_words": "words",
+    "bag_of_bigrams": "words and bigrams",
+    "ordered_pairs": "words and ordered pairs of words",
+}
 EXAMPLE = re.compile(r"```python\n(?P<code>(?:(?!```).)*)```\n+```text\n(?P<output>.*?)```", re.DOTALL)
 # A fresh user has not installed the package: the examples must not need it.
 WITHOUT_THE_PACKAGE = """
@@ -69,7 +74,7 @@ def blocks(results: dict[str, Any]) -> dict[str, str]:
         ("... content words only", mlm, "content_", {"unigram": "the commonest", "bigram": "between its neighbours"}),
         ("next sentence", nsp, "", pair_baselines),
         ("... a false one shares a person or the topic", nsp, "hard_", pair_baselines),
-        ("sentiment", sentiment, "", {"bag_of_words": "bag of words", "bag_of_bigrams": "and bigrams"}),
+        ("sentiment", sentiment, "", SENTIMENT_BASELINES),
     ]
     table = ["| on held-out text | ToyBERT | without a network |", "|---|---|---|"]
     for name, figures, prefix, baselines in rows:
