@@ -353,6 +353,11 @@ def test_finetuning_rows_are_framed_padded_and_cut(tokenizer: ToyBertTokenizer) 
     assert dataset[0]["input_ids"].tolist()[0::3] == [2, 3]
 
 
+def test_labelled_texts_without_any_word_are_refused(tokenizer: ToyBertTokenizer) -> None:
+    with pytest.raises(ValueError, match="no text has a word in it"):
+        FinetuneDataset(["", " "], [0, 1], tokenizer)
+
+
 @pytest.mark.parametrize("label", [2, -1, None, "positive", 0.5, True])
 def test_a_label_outside_the_set_is_named_with_its_row(label: object) -> None:
     with pytest.raises(ValueError, match=r"row 2 of train\.jsonl has the label .*, not one of 0 to 1"):

@@ -17,6 +17,7 @@ from toybert.train.baselines import (
     NeighbourCounts,
     masked_word_baselines,
     next_sentence_baselines,
+    ordered_pairs,
     text_baselines,
     word_pair_features,
 )
@@ -200,6 +201,12 @@ def test_text_baselines_see_words_and_bigrams() -> None:
     assert figures["bag_of_words_accuracy"] < 0.8
     assert figures["bag_of_bigrams_accuracy"] == 1.0
     assert text_baselines((["a"], [1]), (["a"], [1]), (["a", "b"], [1, 0])) == {"majority_accuracy": 0.5}
+
+
+def test_ordered_pairs_of_words_are_all_of_them_however_far_apart() -> None:
+    assert ordered_pairs("Not good, no.")[:5] == ["not", "good", ",", "no", "."]
+    assert {"not good", "not no", "good ."} <= set(ordered_pairs("Not good, no."))
+    assert "no not" not in ordered_pairs("Not good, no.")
 
 
 def test_sample_predictions_are_words_with_falling_probabilities(
