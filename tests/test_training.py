@@ -128,6 +128,25 @@ def test_a_resumed_run_is_bit_for_bit_the_run_never_interrupted(
     assert steps == sorted(set(steps))
 
 
+def test_a_run_interrupted_between_an_epochs_last_step_and_its_evaluation_resumes_exactly(
+    stories: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"checkpoint_every": 8}  # an epoch has 8 steps: the checkpoint is its last act before it is evaluated
+    pretrain(tmp_path / "whole", stories, **options)
+
+    def save_then_stop(*arguments: Any) -> None:
+        save_checkpoint(*arguments)
+        raise KeyboardInterrupt
+
+    save_checkpoint = loop.save_checkpoint
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "save_checkpoint", save_then_stop)
+        with pytest.raises(KeyboardInterrupt):
+            pretrain(tmp_path / "resumed", stories, **options)
+    pretrain(tmp_path / "resumed", stories, resume=True, **options)
+    assert_same_run(tmp_path / "resumed", tmp_path / "whole")
+
+
 def test_a_checkpoint_torn_while_it_was_written_is_not_used(
     stories: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,9 +37,8 @@ def run(main: Callable[[], Any]) -> None:
     datasets.disable_progress_bars()  # these two flash by; ours stay
     logging.disable_progress_bar()
     logging.set_verbosity_error()
-    standard_logging.getLogger("accelerate").setLevel(
-        standard_logging.ERROR
-    )  # it warns of the tied weight at each save
+    # accelerate warns of the tied weight at each save
+    standard_logging.getLogger("accelerate").setLevel(standard_logging.ERROR)
     try:
         main()
     except (ValueError, OSError) as error:

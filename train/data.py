@@ -122,8 +122,8 @@ def create_mlm_data(
 ) -> tuple[Tensor, Tensor]:
     """Chooses tokens to predict and hides most of them (section 3.1, task 1, and appendix A.1 of the paper).
 
-    Every token that is not special is chosen with `mlm_probability`, and the likeliest one where none was, so that
-    each row has a target. Of the chosen, 80 % become [MASK], 10 % a random word and 10 % stay as they are.
+    Every token that is not special is chosen with `mlm_probability`, and where none was, the one that came nearest to
+    it, so that each row has a target. Of the chosen, 80 % become [MASK], 10 % a random word and 10 % stay as they are.
 
     Args:
         input_ids: integer (..., S). Special tokens, padding and [UNK] among them, are never chosen.
@@ -271,11 +271,6 @@ class PretrainDataset(Dataset):
     def lengths(self) -> np.ndarray:
         """The number of tokens of each row with its true next sentence, by which batches are formed."""
         return np.repeat(self._a_length + self._b_length + 3, 2)
-
-    @property
-    def documents(self) -> np.ndarray:
-        """The document of each row's A."""
-        return np.repeat(self._document, 2)
 
     @property
     def sentences(self) -> set[bytes]:

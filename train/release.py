@@ -142,26 +142,24 @@ def refresh_examples(card: str) -> str:
     return card
 
 
-def main() -> None:
-    """Trains with the default recipe, ships the result, and refreshes the README."""
-    run = Path(first_free_folder())
-    results = train_all(Options(output_dir=str(run)))
-    ship(run)
-    readme = ROOT / "README.md"
-    card = refresh(readme.read_text(encoding="utf-8"), results)
-    readme.write_text(refresh_examples(card), encoding="utf-8")
-    print(f"shipped {run}: read the difference before you commit it")
-
-
-def refresh_only() -> None:
-    """Refreshes the README from the results that are shipped already."""
+def refresh_readme() -> None:
+    """Brings the README up to date with what is shipped."""
     readme = ROOT / "README.md"
     results = json.loads((ROOT / "figures" / "results.json").read_text(encoding="utf-8"))
     card = refresh(readme.read_text(encoding="utf-8"), results)
     readme.write_text(refresh_examples(card), encoding="utf-8")
 
 
+def main() -> None:
+    """Trains with the default recipe, ships the result, and refreshes the README."""
+    run = Path(first_free_folder())
+    train_all(Options(output_dir=str(run)))
+    ship(run)
+    refresh_readme()
+    print(f"shipped {run}: read the difference before you commit it")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m toybert.train.release", description=__doc__)
     parser.add_argument("--readme-only", action="store_true", help="only refresh README.md, from figures/results.json")
-    cli.run(refresh_only if parser.parse_args().readme_only else main)
+    cli.run(refresh_readme if parser.parse_args().readme_only else main)
