@@ -16,8 +16,11 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import (
     BaseModelOutputWithPooling,
     MaskedLMOutput,
+    MultipleChoiceModelOutput,
     NextSentencePredictorOutput,
+    QuestionAnsweringModelOutput,
     SequenceClassifierOutput,
+    TokenClassifierOutput,
 )
 from transformers.utils import ModelOutput
 
@@ -45,6 +48,11 @@ class GELU(nn.Module):
 def activation(config: ToyBertConfig) -> GELU:
     """Gives the activation that the configuration names."""
     return GELU("none" if config.hidden_act == "gelu" else "tanh")
+
+
+def classifier_dropout(config: ToyBertConfig) -> nn.Dropout:
+    """Gives the dropout in front of a classifier: like everywhere else, unless the configuration has one for it."""
+    return nn.Dropout(config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout)
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, num_items: Tensor | int | None = None) -> Tensor:
@@ -482,9 +490,7 @@ class ToyBertForSequenceClassification(ToyBertWithHead):
     def __init__(self, config: ToyBertConfig):
         super().__init__(config)
         self.bert = ToyBertModel(config)
-        self.dropout = nn.Dropout(
-            config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
-        )
+        self.dropout = classifier_dropout(config)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()
 
@@ -515,3 +521,111 @@ class ToyBertForSequenceClassification(ToyBertWithHead):
         if self.config.problem_type == "regression":
             return logits, F.mse_loss(logits, labels)
         return logits, F.binary_cross_entropy_with_logits(logits, labels)
+
+
+class ToyBertForTokenClassification(ToyBertWithHead):
+    """Classifies every token, as in named entity recognition: dropout, one linear layer (section 5.3)."""
+
+    output_class = TokenClassifierOutput
+    accepts_loss_kwargs = True
+    _keys_to_ignore_on_load_unexpected = [r"^mlm_head\.", r"^nsp_head\.", r"^(bert\.)?pooler\."]
+
+    def __init__(self, config: ToyBertConfig):
+        super().__init__(config)
+        self.bert = ToyBertModel(config, add_pooling_layer=False)
+        self.dropout = classifier_dropout(config)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+    def ask(self, encoded, labels, num_items):
+        """Gives logits (B, S, num_labels); `labels` (B, S) are class numbers, -100 where there is nothing to tell."""
+        logits = self.classifier(self.dropout(encoded.last_hidden_state))
+        if labels is None:
+            return logits, None
+        return logits, cross_entropy(logits.flatten(0, 1), labels.flatten(), num_items)
+
+
+class ToyBertForQuestionAnswering(ToyBertPreTrainedModel):
+    """Finds the span of B that answers the question A: a score to start and one to end at each token (section 4.2)."""
+
+    _keys_to_ignore_on_load_unexpected = [r"^mlm_head\.", r"^nsp_head\.", r"^(bert\.)?pooler\."]
+
+    def __init__(self, config: ToyBertConfig):
+        super().__init__(config)
+        self.bert = ToyBertModel(config, add_pooling_layer=False)
+        self.qa_outputs = nn.Linear(config.hidden_size, 2)
+        self.post_init()
+
+    def forward(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
+        start_positions: Tensor | None = None, end_positions: Tensor | None = None,
+        output_attentions: bool | None = None, output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> QuestionAnsweringModelOutput | tuple:  # fmt: skip
+        """Gives start_logits and end_logits (B, S) and, with both positions, the mean of their losses.
+
+        Args:
+            start_positions: (B,), the answer's first token; one outside 0 .. S-1, as of an answer cut off, is left out.
+            end_positions: (B,), the answer's last token; the same holds.
+        """
+        encoded = self.bert(
+            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds,
+            output_attentions, output_hidden_states, return_dict=True,
+        )  # fmt: skip
+        start_logits, end_logits = self.qa_outputs(encoded.last_hidden_state).unbind(-1)  # (B, S) each
+        loss = None
+        if start_positions is not None and end_positions is not None:
+            losses = []
+            for logits, positions in ((start_logits, start_positions), (end_logits, end_positions)):
+                inside = (positions >= 0) & (positions < logits.shape[1])
+                losses.append(cross_entropy(logits, positions.masked_fill(~inside, -100).flatten()))
+            loss = sum(losses) / 2
+        output = QuestionAnsweringModelOutput(
+            loss=loss, start_logits=start_logits, end_logits=end_logits,
+            hidden_states=encoded.hidden_states, attentions=encoded.attentions,
+        )  # fmt: skip
+        return self._reply(output, return_dict)
+
+
+class ToyBertForMultipleChoice(ToyBertPreTrainedModel):
+    """Chooses one of C ways to go on from A: each pair (A, choice) gets a score from its pooled [CLS] (section 4.4)."""
+
+    _keys_to_ignore_on_load_unexpected = [r"^mlm_head\.", r"^nsp_head\."]
+
+    def __init__(self, config: ToyBertConfig):
+        super().__init__(config)
+        self.bert = ToyBertModel(config)
+        self.dropout = classifier_dropout(config)
+        self.classifier = nn.Linear(config.hidden_size, 1)
+        self.post_init()
+
+    def forward(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None, output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> MultipleChoiceModelOutput | tuple:  # fmt: skip
+        """Gives logits (B, C); every input has one dimension more than elsewhere, (B, C, S).
+
+        Args:
+            labels: (B,), the number of the right choice.
+
+        Raises:
+            ValueError: the input has no dimension for the choices.
+        """
+        inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
+        given = inputs_embeds if input_ids is None else input_ids
+        if given is not None and given.dim() != (4 if input_ids is None else 3):
+            raise ValueError(f"input of shape {tuple(given.shape)} has no dimension for the choices: give (B, C, S)")
+        encoded = self.bert(
+            *(None if each is None else each.flatten(0, 1) for each in inputs),  # (B * C, S)
+            output_attentions, output_hidden_states, return_dict=True,
+        )  # fmt: skip
+        logits = self.classifier(self.dropout(encoded.pooler_output)).view(given.shape[:2])  # (B, C)
+        output = MultipleChoiceModelOutput(
+            loss=None if labels is None else cross_entropy(logits, labels.flatten()), logits=logits,
+            hidden_states=encoded.hidden_states, attentions=encoded.attentions,
+        )  # fmt: skip
+        return self._reply(output, return_dict)

@@ -7,7 +7,8 @@ from typing import Any
 
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
-from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers.models.bert import BertTokenizerFast  # type: ignore[attr-defined]
 
 ROOT = Path(__file__).resolve().parents[1]  # the repository's root: the shipped model and its code
 CODE = ("configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert.py")
@@ -103,6 +104,28 @@ def save_hub_folder(model: Any, tokenizer: PreTrainedTokenizerBase, folder: Path
     for path in sorted(unfinished.iterdir()):
         os.replace(path, folder / path.name)
     unfinished.rmdir()
+
+
+def save_stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Saves a ToyBertTokenizer as one that needs no code of ours.
+
+    Where punctuation is split off it becomes a BertTokenizer, which gives the same tokens save that it drops control
+    and zero-width characters and doesn't compose letters with their accents (NFC). Else the words stay a plain list.
+    """
+    words = tokenizer.backend_tokenizer.get_vocab(with_added_tokens=False)
+    kept = {"model_max_length": tokenizer.model_max_length, "clean_up_tokenization_spaces": False}
+    # BERT's cuts words in pieces, "##" before all but the first, and gives up on those of over 100 letters.
+    if tokenizer.split_punctuation and not any(word.startswith("##") or len(word) > 100 for word in words):
+        (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in sorted(words, key=words.get)), "utf-8")
+        kept |= {"strip_accents": False, "tokenize_chinese_chars": False}
+        stock = BertTokenizerFast.from_pretrained(folder, **kept)
+        stock.add_tokens([token for _, token in sorted(tokenizer.added_tokens_decoder.items())][5:])
+    else:
+        kept |= {"model_input_names": tokenizer.model_input_names, **tokenizer.special_tokens_map}
+        stock = PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer, **kept)
+    stock.save_pretrained(folder)
+    path = folder / "tokenizer_config.json"  # newer versions write a class that older ones don't know
+    path.write_text(path.read_text("utf-8").replace('"TokenizersBackend"', '"PreTrainedTokenizerFast"'), "utf-8")
 
 
 def push(folder: Path, repo_id: str) -> None:

@@ -1,0 +1,358 @@
+"""Claims about conversion: what a BERT knows it knows as a ToyBERT, and the reverse, down to the last bit."""
+
+import json
+import random
+import shutil
+import unicodedata
+
+import pytest
+import torch
+import transformers
+from helpers import ROOT, make_checkpoint, run_alone
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForPreTraining, AutoTokenizer, BertConfig, BertForPreTraining
+
+from toybert.tokenization_toybert import SPECIAL_TOKENS, ToyBertTokenizer
+from toybert.train import convert as script
+from toybert.train.convert import convert
+from toybert.train.hub import save_stock_tokenizer
+
+SIZES = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+KINDS = {  # the model's name after Bert, and its Auto class
+    "Model": "AutoModel",
+    "ForPreTraining": "AutoModelForPreTraining",
+    "ForMaskedLM": "AutoModelForMaskedLM",
+    "ForNextSentencePrediction": "AutoModelForNextSentencePrediction",
+    "ForSequenceClassification": "AutoModelForSequenceClassification",
+    "ForTokenClassification": "AutoModelForTokenClassification",
+    "ForQuestionAnswering": "AutoModelForQuestionAnswering",
+    "ForMultipleChoice": "AutoModelForMultipleChoice",
+}
+WORDS = [
+    "the",
+    "cat",
+    "sat",
+    "café",
+    "naïve",
+    "élan",
+    "don",
+    "'",
+    "t",
+    ".",
+    ",",
+    "!",
+    "?",
+    "-",
+    "straße",
+    "你好",
+    "σας",
+    "x1",
+]
+ALPHABET = "abcthesaxz1 ABCTHE .,!?'-#[]()~@$%\t\n\u00a0\u3000éÉüßñîσςΣ你好かمر🙂€—…「」«»ǅﬁ"  # noqa: RUF001
+
+
+def make_bert(folder, kind="ForPreTraining", dtype=torch.float32, **changes):
+    """Saves a random BERT of the library's own, none of whose parameters is 0 or 1 everywhere, and gives it."""
+    torch.manual_seed(0)
+    model = getattr(transformers, f"Bert{kind}")(BertConfig(**SIZES, **changes)).to(dtype).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    model.save_pretrained(folder)
+    return model
+
+
+def answers(folder, kind="ForPreTraining", **how):
+    """Gives what a model answers, loaded by its Auto class."""
+    model = getattr(transformers, KINDS[kind]).from_pretrained(folder, **how).eval()
+    ids = torch.arange(24).view(2, 12) + 5
+    mask = torch.ones_like(ids)
+    mask[0, 8:] = 0
+    if kind == "ForMultipleChoice":
+        ids, mask = ids[None], mask[None]
+    with torch.no_grad():
+        return model(ids, attention_mask=mask)
+
+
+def read(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bert_answers_the_same_as_toybert_and_comes_back_bit_for_bit(kind, tmp_path):
+    make_bert(tmp_path / "bert", kind, num_labels=2 if kind != "ForTokenClassification" else 5)
+    convert(tmp_path / "bert", tmp_path / "toybert")
+    convert(tmp_path / "toybert", tmp_path / "back")
+
+    expected, found = answers(tmp_path / "bert", kind), answers(tmp_path / "toybert", kind, trust_remote_code=True)
+    for name, tensor in expected.items():
+        swapped = name == "seq_relationship_logits" or kind == "ForNextSentencePrediction"
+        torch.testing.assert_close(found[name].flip(-1) if swapped else found[name], tensor)
+    assert read(tmp_path / "toybert" / "config.json")["architectures"] == [f"ToyBert{kind}"]
+
+    origin, back = (
+        load_file(tmp_path / "bert" / "model.safetensors"),
+        load_file(tmp_path / "back" / "model.safetensors"),
+    )
+    back = {name.removeprefix("bert.") if kind == "Model" else name: tensor for name, tensor in back.items()}
+    assert back.keys() == origin.keys()
+    assert all(torch.equal(back[name], origin[name]) for name in origin)
+    assert read(tmp_path / "back" / "config.json") == read(tmp_path / "bert" / "config.json") | {
+        "architectures": [f"Bert{kind}"]
+    }
+
+
+def test_a_toybert_folder_becomes_one_that_needs_no_code(tmp_path):
+    folder = make_checkpoint(tmp_path / "toybert")
+    assert convert(folder, tmp_path / "bert") == []
+    assert not list((tmp_path / "bert").glob("*.py"))
+    facts = run_alone(
+        """
+import torch
+from transformers import AutoModelForPreTraining, AutoTokenizer
+model, report = AutoModelForPreTraining.from_pretrained(sys.argv[1], output_loading_info=True)
+tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
+batch = tokenizer(["the cat sat .", "no"], ["it slept .", "the dog"], padding=True, return_tensors="pt")
+with torch.no_grad():
+    output = model.eval()(**batch)
+facts = {
+    "class": type(model).__name__, "missing": sorted(report["missing_keys"]),
+    "unexpected": sorted(report["unexpected_keys"]), "ids": batch["input_ids"].tolist(),
+    "words": output.prediction_logits.tolist(), "next": output.seq_relationship_logits.tolist(),
+}
+""",
+        tmp_path / "bert",
+        home=tmp_path / "home",
+    )
+    assert (facts["class"], facts["missing"], facts["unexpected"]) == ("BertForPreTraining", [], [])
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+    batch = tokenizer(["the cat sat .", "no"], ["it slept .", "the dog"], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        expected = AutoModelForPreTraining.from_pretrained(folder, trust_remote_code=True).eval()(**batch)
+    assert facts["ids"] == batch["input_ids"].tolist()
+    torch.testing.assert_close(torch.tensor(facts["words"]), expected.prediction_logits)
+    torch.testing.assert_close(torch.tensor(facts["next"]), expected.seq_relationship_logits.flip(-1))
+
+
+def test_the_class_names_change_places_with_the_rows_of_next_sentences(tmp_path):
+    folder = make_checkpoint(tmp_path / "pretrained")
+    auto = transformers.AutoModelForNextSentencePrediction
+    model = auto.from_pretrained(folder, trust_remote_code=True)
+    model.save_pretrained(tmp_path / "toybert")
+    convert(tmp_path / "toybert", tmp_path / "bert")
+    convert(tmp_path / "bert", tmp_path / "back")
+    assert auto.from_pretrained(tmp_path / "bert").config.id2label == {0: "IsNext", 1: "NotNext"}
+    assert auto.from_pretrained(tmp_path / "bert").config.label2id == {"IsNext": 0, "NotNext": 1}
+    assert AutoConfig.from_pretrained(tmp_path / "back", trust_remote_code=True).id2label == {0: "NotNext", 1: "IsNext"}
+
+
+def test_the_sentiment_classifier_keeps_its_labels_and_its_answers(tmp_path):
+    convert(ROOT / "sentiment", tmp_path / "bert")
+    here = {"subfolder": "sentiment", "trust_remote_code": True}
+    expected = answers(ROOT, "ForSequenceClassification", **here).logits
+    torch.testing.assert_close(answers(tmp_path / "bert", "ForSequenceClassification").logits, expected)
+    config = AutoConfig.from_pretrained(tmp_path / "bert")
+    assert config.id2label == {0: "negative", 1: "positive"}
+    assert config.problem_type == "single_label_classification"
+
+
+def test_an_untied_decoder_stays_untied(tmp_path):
+    make_bert(tmp_path / "bert", tie_word_embeddings=False)
+    convert(tmp_path / "bert", tmp_path / "toybert")
+    convert(tmp_path / "toybert", tmp_path / "back")
+    expected = answers(tmp_path / "bert").prediction_logits
+    torch.testing.assert_close(answers(tmp_path / "toybert", trust_remote_code=True).prediction_logits, expected)
+    torch.testing.assert_close(answers(tmp_path / "back").prediction_logits, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_kept(dtype, tmp_path):
+    make_bert(tmp_path / "bert", dtype=dtype)
+    convert(tmp_path / "bert", tmp_path / "toybert")
+    assert {tensor.dtype for tensor in load_file(tmp_path / "toybert" / "model.safetensors").values()} == {dtype}
+    assert read(tmp_path / "toybert" / "config.json")["dtype"] == str(dtype).removeprefix("torch.")
+
+
+def test_old_and_split_checkpoints_are_read(tmp_path):
+    model = make_bert(tmp_path / "bert")
+    expected = answers(tmp_path / "bert").prediction_logits
+    old = {  # as Google's first checkpoints came: pickled, norms of gamma and beta, the decoder twice, and a buffer
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        for name, tensor in model.state_dict().items()
+    } | {"bert.embeddings.position_ids": torch.arange(512)[None]}
+    (tmp_path / "old").mkdir()
+    shutil.copyfile(tmp_path / "bert" / "config.json", tmp_path / "old" / "config.json")
+    torch.save(old, tmp_path / "old" / "pytorch_model.bin")
+    model.save_pretrained(tmp_path / "split", max_shard_size="20KB")
+    assert len(list((tmp_path / "split").glob("model-*.safetensors"))) > 1
+    for name in ("old", "split"):
+        convert(tmp_path / name, tmp_path / f"{name}-toybert")
+        found = answers(tmp_path / f"{name}-toybert", trust_remote_code=True).prediction_logits
+        torch.testing.assert_close(found, expected)
+        assert set(load_file(tmp_path / f"{name}-toybert" / "model.safetensors")) == set(
+            AutoModelForPreTraining.from_pretrained(tmp_path / f"{name}-toybert", trust_remote_code=True).state_dict()
+        ) - {"mlm_head.decoder.weight"}
+
+
+def test_what_is_no_part_of_bert_is_left_out_and_named(tmp_path, monkeypatch, capsys):
+    make_bert(tmp_path / "bert")
+    tensors = load_file(tmp_path / "bert" / "model.safetensors")
+    del tensors["cls.seq_relationship.weight"], tensors["cls.seq_relationship.bias"]
+    save_file(
+        tensors | {"cls.species.weight": torch.ones(6, 32)}, tmp_path / "bert" / "model.safetensors", {"format": "pt"}
+    )
+    config = read(tmp_path / "bert" / "config.json") | {"architectures": ["Beetle"]}
+    (tmp_path / "bert" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    monkeypatch.setattr("sys.argv", ["convert", str(tmp_path / "bert"), str(tmp_path / "toybert")])
+    script.main()
+    assert "left out, as no part of BERT: cls.species.weight" in capsys.readouterr().out
+    assert read(tmp_path / "toybert" / "config.json")["architectures"] == ["ToyBertForPreTraining"]
+    names = set(load_file(tmp_path / "toybert" / "model.safetensors"))
+    assert not any(name.startswith("nsp_head") for name in names)  # nor is anything made up
+    assert "bert.pooler.dense.weight" in names
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
+        ({"is_decoder": True}, "is_decoder is True"),
+        ({"add_cross_attention": True, "is_decoder": True}, "is_decoder is True"),
+        ({"hidden_act": "relu"}, "hidden_act must be one of .* got 'relu'"),
+        ({"model_type": "roberta"}, "model_type is 'roberta'"),
+        ({"model_type": None}, "model_type is None"),
+        ({"num_hidden_layers": 3}, r"no complete BERT: it has no bert\.encoder\.layer\.2"),
+    ],
+)
+def test_what_cannot_be_converted_is_refused_by_its_name_and_value(changes, message, tmp_path):
+    make_bert(tmp_path / "bert")
+    config = read(tmp_path / "bert" / "config.json") | changes
+    (tmp_path / "bert" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        convert(tmp_path / "bert", tmp_path / "toybert")
+    assert not (tmp_path / "toybert").exists()
+
+
+def test_a_missing_source_and_a_full_target_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        convert(tmp_path / "nothing", tmp_path / "toybert")
+    make_bert(tmp_path / "bert")
+    with pytest.raises(FileExistsError, match="is not empty"):
+        convert(tmp_path / "bert", tmp_path / "bert")
+    (tmp_path / "bert" / "model.safetensors").unlink()
+    with pytest.raises(OSError, match=r"model\.safetensors"):
+        convert(tmp_path / "bert", tmp_path / "toybert")
+
+
+def test_word_pieces_keep_their_tokenizer_both_ways(tmp_path):
+    make_bert(tmp_path / "bert")
+    pieces = [*("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), "un", "##afford", "##able", "cafe", "A", "b"]
+    (tmp_path / "bert" / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
+    (tmp_path / "bert" / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 77}', "utf-8")
+    convert(tmp_path / "bert", tmp_path / "toybert")
+    convert(tmp_path / "toybert", tmp_path / "back")
+    origin = AutoTokenizer.from_pretrained(tmp_path / "bert")
+    expected = origin("Unaffordable CAFÉ", "a B")
+    assert origin.convert_ids_to_tokens(expected["input_ids"])[1:5] == ["un", "##afford", "##able", "cafe"]
+    for folder, how in ((tmp_path / "toybert", {"trust_remote_code": True}), (tmp_path / "back", {})):
+        tokenizer = AutoTokenizer.from_pretrained(folder, **how)
+        assert dict(tokenizer("Unaffordable CAFÉ", "a B")) == dict(expected)
+        assert tokenizer.model_max_length == 77
+
+
+def test_how_sentence_vectors_are_made_comes_along(tmp_path):
+    make_bert(tmp_path / "bert", "Model")
+    (tmp_path / "bert" / "1_Pooling").mkdir()
+    for name in (
+        "modules.json",
+        "sentence_bert_config.json",
+        "config_sentence_transformers.json",
+        "1_Pooling/config.json",
+    ):
+        (tmp_path / "bert" / name).write_text(f'{{"name": "{name}"}}', encoding="utf-8")
+    convert(tmp_path / "bert", tmp_path / "toybert")
+    for name in (
+        "modules.json",
+        "sentence_bert_config.json",
+        "config_sentence_transformers.json",
+        "1_Pooling/config.json",
+    ):
+        assert read(tmp_path / "toybert" / name) == {"name": name}
+
+
+def make_tokenizer(words=WORDS, **options):
+    return ToyBertTokenizer({token: index for index, token in enumerate([*SPECIAL_TOKENS, *words])}, **options)
+
+
+def stock(tokenizer, folder):
+    """Gives a word tokenizer as the one that needs no code, saved and loaded."""
+    folder.mkdir(exist_ok=True)
+    BertConfig(**SIZES).save_pretrained(folder)
+    save_stock_tokenizer(tokenizer, folder)
+    assert "auto_map" not in read(folder / "tokenizer_config.json")
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def random_texts(count):
+    """Gives strings of words, marks, spaces and letters of many scripts, in Unicode's NFC form."""
+    generator = random.Random(0)
+    texts = []
+    for _ in range(count):
+        parts = [
+            "".join(generator.choices(ALPHABET, k=generator.randint(0, 12))) for _ in range(generator.randint(0, 6))
+        ]
+        parts += generator.choices([*WORDS, *SPECIAL_TOKENS, "THE", "Café", "[mask]"], k=generator.randint(0, 8))
+        generator.shuffle(parts)
+        texts.append(unicodedata.normalize("NFC", generator.choice(["", " "]).join(parts)))
+    return texts
+
+
+@pytest.mark.parametrize("split_punctuation", [True, False])
+def test_the_stock_tokenizer_gives_the_same_tokens(split_punctuation, tmp_path):
+    ours = make_tokenizer(split_punctuation=split_punctuation)
+    theirs = stock(ours, tmp_path / "stock")
+    assert type(theirs).__name__.startswith("BertTokenizer") == split_punctuation
+    texts = random_texts(3000)
+    found, expected = theirs(texts), ours(texts)
+    assert found["input_ids"] == expected["input_ids"]
+    assert len({index for ids in found["input_ids"] for index in ids}) == len(ours)  # every word was met
+    pairs = (texts[:500], texts[500:1000])
+    assert dict(theirs(*pairs, padding=True)) == dict(ours(*pairs, padding=True))
+    assert theirs(texts[:200], truncation=True, max_length=9) == ours(texts[:200], truncation=True, max_length=9)
+    assert theirs.model_max_length == ours.model_max_length == 64
+    known = [ids for ids in expected["input_ids"] if 1 not in ids]
+    assert theirs.batch_decode(known) == ours.batch_decode(known)
+    kept = {"skip_special_tokens": True}
+    assert theirs.batch_decode(known, **kept) == ours.batch_decode(known, **kept)
+
+
+@pytest.mark.parametrize("words", [["cat", "cats", "##s"], ["cat", "a" * 101]], ids=["pieces", "long"])
+def test_words_that_bert_would_read_otherwise_stay_a_plain_list(words, tmp_path):
+    ours = make_tokenizer(words)
+    theirs = stock(ours, tmp_path / "stock")
+    for text in ("cat cats catss ##s", "a" * 101 + " cat"):
+        assert theirs(text)["input_ids"] == ours(text)["input_ids"]
+
+
+@pytest.mark.parametrize("split_punctuation", [True, False])
+def test_added_tokens_come_along(split_punctuation, tmp_path):
+    ours = make_tokenizer(split_punctuation=split_punctuation)
+    ours.add_tokens(["newt", "<b>"])
+    ours.add_special_tokens({"additional_special_tokens": ["[SPEAKER]"]})
+    theirs = stock(ours, tmp_path / "stock")
+    assert len(theirs) == len(ours)
+    for text in ("the newt sat", "the <b>cat [SPEAKER] sat"):
+        assert theirs(text)["input_ids"] == ours(text)["input_ids"]
+        assert theirs.decode(theirs(text)["input_ids"]) == ours.decode(ours(text)["input_ids"])
+
+
+def test_the_stock_tokenizer_differs_where_its_docstring_says_so(tmp_path):
+    ours = make_tokenizer()
+    theirs = stock(ours, tmp_path / "stock")
+    for text in ("c\u200bat", "cafe\u0301"):
+        assert theirs(text)["input_ids"] != ours(text)["input_ids"]
+
+
+def test_a_stock_model_is_transformers_own_class(tmp_path):
+    convert(make_checkpoint(tmp_path / "toybert"), tmp_path / "bert")
+    assert type(AutoModelForPreTraining.from_pretrained(tmp_path / "bert")) is BertForPreTraining
