@@ -65,8 +65,8 @@ def cross_entropy(logits: Tensor, labels: Tensor, num_items: Tensor | int | None
             f"labels run from {given.min()} to {given.max()}, the model has {logits.shape[-1]} classes"
         ) from None
     if num_items is None:
-        num_items = (labels != -100).sum().clamp(min=1)  # no label at all: a loss of 0, not NaN
-    return total / num_items
+        num_items = (labels != -100).sum()
+    return total / torch.as_tensor(num_items).clamp(min=1)  # nothing to learn from: a loss of 0, not NaN
 
 
 class BERTEmbedding(nn.Module):
@@ -409,7 +409,7 @@ class ToyBertForPreTraining(ToyBertPreTrainedModel):
 
 
 class ToyBertWithHead(ToyBertPreTrainedModel):
-    """Encodes a batch and asks one head about it: the models below differ in what `ask` does."""
+    """Encodes a batch and asks one head about it: its subclasses differ in what `ask` does."""
 
     output_class: type[ModelOutput]
 
@@ -573,7 +573,8 @@ class ToyBertForQuestionAnswering(ToyBertPreTrainedModel):
             input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds,
             output_attentions, output_hidden_states, return_dict=True,
         )  # fmt: skip
-        start_logits, end_logits = self.qa_outputs(encoded.last_hidden_state).unbind(-1)  # (B, S) each
+        both = self.qa_outputs(encoded.last_hidden_state)  # (B, S, 2)
+        start_logits, end_logits = (logits.contiguous() for logits in both.unbind(-1))  # (B, S), to gather from GPUs
         loss = None
         if start_positions is not None and end_positions is not None:
             losses = []
@@ -613,12 +614,13 @@ class ToyBertForMultipleChoice(ToyBertPreTrainedModel):
             labels: (B,), the number of the right choice.
 
         Raises:
-            ValueError: the input has no dimension for the choices.
+            ValueError: an input is not (B, C, S).
         """
         inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
         given = inputs_embeds if input_ids is None else input_ids
-        if given is not None and given.dim() != (4 if input_ids is None else 3):
-            raise ValueError(f"input of shape {tuple(given.shape)} has no dimension for the choices: give (B, C, S)")
+        for each in inputs:
+            if each is not None and each.dim() != (4 if each is inputs_embeds else 3):
+                raise ValueError(f"every input must be (B, C, S), one has shape {tuple(each.shape)}")
         encoded = self.bert(
             *(None if each is None else each.flatten(0, 1) for each in inputs),  # (B * C, S)
             output_attentions, output_hidden_states, return_dict=True,

@@ -11,31 +11,39 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from helpers import ROOT
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import PreTrainedModel, Trainer, TrainingArguments
+from transformers import BertConfig, PreTrainedModel, Trainer, TrainingArguments
 
 from toybert.configuration_toybert import ToyBertConfig
 from toybert.modeling_toybert import (
     ToyBertForMaskedLM,
+    ToyBertForMultipleChoice,
     ToyBertForNextSentencePrediction,
     ToyBertForPreTraining,
+    ToyBertForQuestionAnswering,
     ToyBertForSequenceClassification,
+    ToyBertForTokenClassification,
     ToyBertModel,
 )
 
 WITH_MLM = [ToyBertForPreTraining, ToyBertForMaskedLM]
 WITH_NSP = [ToyBertForPreTraining, ToyBertForNextSentencePrediction]
-HEADS = [*WITH_MLM, ToyBertForNextSentencePrediction, ToyBertForSequenceClassification]
+WITH_CLASSIFIER = [ToyBertForSequenceClassification, ToyBertForTokenClassification, ToyBertForMultipleChoice]
+HEADS = [*WITH_MLM, ToyBertForNextSentencePrediction, *WITH_CLASSIFIER, ToyBertForQuestionAnswering]
 CLASSES = [ToyBertModel, *HEADS]
+OF_TASKS = [ToyBertForTokenClassification, ToyBertForQuestionAnswering, ToyBertForMultipleChoice]
 each_class = pytest.mark.parametrize("cls", CLASSES)
 each_head = pytest.mark.parametrize("cls", HEADS)
+each_of_tasks = pytest.mark.parametrize("cls", OF_TASKS)
 with_mlm = pytest.mark.parametrize("cls", WITH_MLM)
 
 LIBRARY_IS_5_0 = transformers.__version__.startswith("5.0.")
 MLM_HEAD = {f"mlm_head.{name}" for name in ("dense.weight", "dense.bias", "norm.weight", "norm.bias", "decoder.bias")}
 NSP_HEAD = {"nsp_head.weight", "nsp_head.bias"}
 CLASSIFIER = {"classifier.weight", "classifier.bias"}
+QA_OUTPUTS = {"qa_outputs.weight", "qa_outputs.bias"}
 POOLER = {"bert.pooler.dense.weight", "bert.pooler.dense.bias"}
 
 
@@ -50,7 +58,18 @@ def labels_for(cls: type[PreTrainedModel], words: Tensor) -> dict[str, Tensor]:
     classes = torch.tensor([1, 0, 1])
     if cls is ToyBertForPreTraining:
         return {"labels": words, "next_sentence_label": classes}
+    if cls is ToyBertForQuestionAnswering:
+        return {"start_positions": torch.tensor([1, 4, 2]), "end_positions": torch.tensor([11, 4, 3])}
+    if cls is ToyBertForTokenClassification:
+        return {"labels": torch.where(words == -100, -100, words % 2)}
     return {"labels": words if cls is ToyBertForMaskedLM else classes}
+
+
+def inputs_for(cls: type[PreTrainedModel], batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Gives the batch in the shape that the class takes: for multiple choice, each row beside the next one."""
+    if cls is ToyBertForMultipleChoice:
+        return {name: torch.stack([tensor, tensor.roll(-1, 0)], 1) for name, tensor in batch.items()}  # (3, 2, 12)
+    return batch
 
 
 def by_hand(logits: Tensor, labels: Tensor) -> Tensor:
@@ -87,10 +106,14 @@ def is_tied(model: PreTrainedModel) -> bool:
 @each_head
 def test_every_parameter_gets_a_gradient(make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type) -> None:
     model = make(cls).train()
-    model(**batch, **labels_for(cls, words)).loss.backward()
+    model(**inputs_for(cls, batch), **labels_for(cls, words)).loss.backward()
+    # a bias on all that one softmax compares, be it keys, places or choices, shifts its scores alike: it is not seen
+    unseen = {
+        ToyBertForQuestionAnswering: ["bert.layers.1.feed_forward_norm.bias", "qa_outputs.bias"],
+        ToyBertForMultipleChoice: ["classifier.bias"],
+    }
     for name, gradient in gradients(model).items():
-        # a bias on all keys shifts all of a query's scores alike: softmax does not see it
-        if not name.endswith("attention.key.bias"):
+        if not name.endswith("attention.key.bias") and name not in unseen.get(cls, []):
             assert gradient.abs().max() > 1e-6, name
 
 
@@ -221,16 +244,20 @@ def test_sparse_prediction_gives_the_same_loss_and_gradients(
     assert mlm_logits(models[1](**batch)).shape == (3, 12, 40)  # without labels, all positions
 
 
-def test_num_items_in_batch_divides_the_word_loss(make: Callable, batch: dict[str, Tensor], words: Tensor) -> None:
-    model = make(ToyBertForMaskedLM)
+@pytest.mark.parametrize("cls", [ToyBertForMaskedLM, ToyBertForTokenClassification])
+def test_num_items_in_batch_divides_the_loss(
+    make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type
+) -> None:
+    model = make(cls)
+    batch |= labels_for(cls, words)
     total = (words != -100).sum()
-    whole = model(**batch, labels=words).loss
+    whole = model(**batch).loss
     parts = [
-        model(**{name: tensor[rows] for name, tensor in batch.items()}, labels=words[rows], num_items_in_batch=total)
+        model(**{name: tensor[rows] for name, tensor in batch.items()}, num_items_in_batch=total)
         for rows in (slice(0, 1), slice(1, 3))
     ]
     torch.testing.assert_close(parts[0].loss + parts[1].loss, whole)
-    torch.testing.assert_close(model(**batch, labels=words, num_items_in_batch=2 * int(total)).loss, whole / 2)
+    torch.testing.assert_close(model(**batch, num_items_in_batch=2 * int(total)).loss, whole / 2)
 
 
 @pytest.mark.parametrize("cls", [ToyBertForMaskedLM, ToyBertForSequenceClassification])
@@ -270,15 +297,38 @@ def test_a_tuple_holds_what_the_output_holds(
     make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type, labelled: bool
 ) -> None:
     model = make(cls)
-    labels = labels_for(cls, words) if labelled else {}
-    out = model(**batch, **labels, output_hidden_states=True, output_attentions=True)
-    as_tuple = model(**batch, **labels, output_hidden_states=True, output_attentions=True, return_dict=False)
+    given = inputs_for(cls, batch) | (labels_for(cls, words) if labelled else {})
+    out = model(**given, output_hidden_states=True, output_attentions=True)
+    as_tuple = model(**given, output_hidden_states=True, output_attentions=True, return_dict=False)
     assert isinstance(as_tuple, tuple)
     torch.testing.assert_close(as_tuple, out.to_tuple())
     if labelled:
         assert as_tuple[0].dim() == 0
     logits = as_tuple[1 if labelled else 0]
-    assert logits.shape == ((3, 12, 40) if cls in WITH_MLM else (3, 2))
+    shapes = {ToyBertForTokenClassification: (3, 12, 2), ToyBertForQuestionAnswering: (3, 12)}
+    assert logits.shape == ((3, 12, 40) if cls in WITH_MLM else shapes.get(cls, (3, 2)))
+
+
+@each_head
+def test_what_comes_out_is_what_comes_out_of_the_librarys_bert_in_its_order(
+    make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type
+) -> None:
+    request = {"output_hidden_states": True, "output_attentions": True}
+    given = inputs_for(cls, batch) | labels_for(cls, words) | request
+    sizes = {"vocab_size": 40, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    config = BertConfig(**sizes, num_attention_heads=4, attn_implementation="eager")
+    theirs = getattr(transformers, cls.__name__.removeprefix("Toy"))(config)
+    model = make(cls)
+    out = model(**given)
+    names = list(theirs(**given))
+    assert list(out)[: len(names)] == names
+    assert set(out) - set(names) == ({"mlm_loss", "nsp_loss"} if cls is ToyBertForPreTraining else set())
+
+    def shapes(answer: tuple) -> list:
+        return [shapes(part) if isinstance(part, tuple) else tuple(part.shape) for part in answer]
+
+    ours, berts = (shapes(each(**given, return_dict=False)) for each in (model, theirs))
+    assert ours[: len(berts)] == berts
 
 
 # The classification head
@@ -343,9 +393,14 @@ def test_the_kind_of_problem_is_saved(make: Callable, batch: dict[str, Tensor], 
     assert again.config.num_labels == 1
 
 
-def test_the_classifier_has_a_dropout_of_its_own(make: Callable) -> None:
-    assert make(ToyBertForSequenceClassification, hidden_dropout_prob=0.3).dropout.p == 0.3
-    assert make(ToyBertForSequenceClassification, hidden_dropout_prob=0.3, classifier_dropout=0.0).dropout.p == 0.0
+@pytest.mark.parametrize("cls", WITH_CLASSIFIER)
+def test_the_classifier_has_a_dropout_of_its_own(make: Callable, batch: dict[str, Tensor], cls: type) -> None:
+    assert make(cls, hidden_dropout_prob=0.3).dropout.p == 0.3
+    assert make(cls, hidden_dropout_prob=0.3, classifier_dropout=0.0).dropout.p == 0.0
+    no_other = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    for dropout in (0.0, 0.5):
+        model, given = make(cls, classifier_dropout=dropout, **no_other), inputs_for(cls, batch)
+        assert torch.allclose(model(**given).logits, model.train()(**given).logits) == (dropout == 0)
 
 
 def test_classification_reads_the_pooled_first_token(make: Callable, batch: dict[str, Tensor]) -> None:
@@ -365,7 +420,191 @@ def test_next_sentence_prediction_names_its_classes(make: Callable, tmp_path: Pa
     assert again.config.label2id == {"NotNext": 0, "IsNext": 1}
 
 
+# Tokens, answers and choices
+
+
+def test_every_token_is_classified_by_its_own_state(make: Callable, batch: dict[str, Tensor]) -> None:
+    model = make(ToyBertForTokenClassification, num_labels=3)
+    states = model.bert(**batch).last_hidden_state
+    torch.testing.assert_close(model(**batch).logits, states @ model.classifier.weight.T + model.classifier.bias)
+
+
+def test_an_answer_has_two_ends_however_many_classes_there_are(make: Callable, batch: dict[str, Tensor]) -> None:
+    model = make(ToyBertForQuestionAnswering, num_labels=5)
+    states = model.bert(**batch).last_hidden_state
+    (start, end), (start_bias, end_bias) = model.qa_outputs.weight, model.qa_outputs.bias
+    torch.testing.assert_close(model(**batch).start_logits, states @ start + start_bias)
+    torch.testing.assert_close(model(**batch).end_logits, states @ end + end_bias)
+
+
+def test_a_choice_is_scored_by_its_pooled_first_token_and_by_itself(make: Callable, batch: dict[str, Tensor]) -> None:
+    model = make(ToyBertForMultipleChoice)
+    pooled = model.bert(**batch).pooler_output
+    scores = pooled @ model.classifier.weight[0] + model.classifier.bias  # of the batch's three rows
+    logits = model(**inputs_for(ToyBertForMultipleChoice, batch)).logits
+    torch.testing.assert_close(logits, torch.stack([scores, scores.roll(-1)], 1))
+
+
+def test_a_token_head_and_an_answer_head_have_no_pooler(make: Callable) -> None:
+    for cls in (ToyBertForTokenClassification, ToyBertForQuestionAnswering):
+        assert [name for name, _ in make(cls).named_parameters() if "pooler" in name] == []
+
+
+@each_of_tasks
+def test_embeddings_and_positions_may_be_given(make: Callable, batch: dict[str, Tensor], cls: type) -> None:
+    model = make(cls)
+    batch = inputs_for(cls, batch)
+    expected = model(**batch).to_tuple()
+    positions = torch.arange(12).expand_as(batch["input_ids"])
+    batch["inputs_embeds"] = model.get_input_embeddings()(batch.pop("input_ids"))
+    torch.testing.assert_close(model(**batch).to_tuple(), expected)
+    torch.testing.assert_close(model(**batch, position_ids=positions).to_tuple(), expected)
+    assert (model(**batch, position_ids=positions + 9)[0] - expected[0]).abs().max() > 1e-3
+
+
+@each_of_tasks
+def test_padding_changes_no_score(make: Callable, batch: dict[str, Tensor], cls: type) -> None:
+    model = make(cls)
+    for row, length in enumerate(batch["attention_mask"].sum(1)):
+        alone = {name: tensor[row : row + 1, :length] for name, tensor in batch.items()}
+        if cls is ToyBertForMultipleChoice:
+            padded = model(**{name: tensor[None] for name, tensor in batch.items()}).logits[0, row]
+            found = model(**{name: tensor[None] for name, tensor in alone.items()}).logits[0, 0]
+        else:
+            padded = [scores[row, :length] for scores in model(**batch).to_tuple()]
+            found = [scores[0] for scores in model(**alone).to_tuple()]
+        torch.testing.assert_close(found, padded)
+
+
+def test_the_token_loss_is_the_mean_over_labelled_tokens(
+    make: Callable, batch: dict[str, Tensor], words: Tensor
+) -> None:
+    labels = torch.where(words == -100, -100, words % 3)
+    assert set(labels.flatten().tolist()) == {-100, 0, 1, 2}
+    out = make(ToyBertForTokenClassification, num_labels=3)(**batch, labels=labels)
+    torch.testing.assert_close(out.loss, by_hand(out.logits, labels))
+
+
+@pytest.mark.parametrize("column", [False, True])
+def test_the_loss_of_an_answer_is_the_mean_of_its_two_ends(
+    make: Callable, batch: dict[str, Tensor], column: bool
+) -> None:
+    start, end = torch.tensor([1, 0, 2]), torch.tensor([11, 8, 3])
+    model = make(ToyBertForQuestionAnswering)
+    given = (start[:, None], end[:, None]) if column else (start, end)
+    out = model(**batch, start_positions=given[0], end_positions=given[1])
+    torch.testing.assert_close(out.loss, (by_hand(out.start_logits, start) + by_hand(out.end_logits, end)) / 2)
+    assert model(**batch, start_positions=start).loss is None
+
+
+@pytest.mark.parametrize("outside", [12, 50, -1, -100])
+def test_an_end_outside_the_input_is_left_out(make: Callable, batch: dict[str, Tensor], outside: int) -> None:
+    start, end = torch.tensor([outside, 0, 2]), torch.tensor([4, outside, outside])
+    out = make(ToyBertForQuestionAnswering)(**batch, start_positions=start, end_positions=end)
+    expected = (by_hand(out.start_logits[1:], start[1:]) + by_hand(out.end_logits[:1], end[:1])) / 2
+    torch.testing.assert_close(out.loss, expected)
+    assert (start.tolist(), end.tolist()) == ([outside, 0, 2], [4, outside, outside])  # the caller's stay as they were
+
+
+def test_the_loss_of_a_choice_is_over_the_choices(make: Callable, batch: dict[str, Tensor]) -> None:
+    labels = torch.tensor([2, 0])
+    choices = {name: torch.stack([tensor, tensor.roll(1, 0)]) for name, tensor in batch.items()}  # (2, 3, 12)
+    out = make(ToyBertForMultipleChoice)(**choices, labels=labels)
+    assert out.logits.shape == (2, 3)
+    torch.testing.assert_close(out.loss, by_hand(out.logits, labels))
+
+
+@each_of_tasks
+def test_a_batch_with_nothing_to_tell_costs_nothing(
+    make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type
+) -> None:
+    model = make(cls)
+    nothing = {name: torch.full_like(labels, -100) for name, labels in labels_for(cls, words).items()}
+    loss = model(**inputs_for(cls, batch), **nothing).loss
+    assert loss.item() == 0
+    loss.backward()
+    assert all((gradient == 0).all() for gradient in gradients(model).values())
+
+
+def tokens_to_learn(generator: torch.Generator) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Asks of each token whether it stood in its row before."""
+    ids = torch.randint(5, 12, (16, 10), generator=generator)
+    earlier = (ids[:, :, None] == ids[:, None, :]).tril(-1).any(-1)
+    return {"input_ids": ids}, {"labels": earlier.long()}
+
+
+def answers_to_learn(generator: torch.Generator) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Asks where in B the word of A stands; the answer is that word and the next one."""
+    b = torch.stack([torch.randperm(100, generator=generator)[:8] + 5 for _ in range(16)])
+    place = torch.arange(16) % 7
+    a, cls, sep = b.gather(1, place[:, None]), torch.full((16, 1), 2), torch.full((16, 1), 3)
+    ids = torch.cat([cls, a, sep, b, sep], 1)
+    segments = (torch.arange(12) > 2).long().expand_as(ids)
+    given = {"input_ids": ids, "token_type_ids": segments}
+    return given, {"start_positions": place + 3, "end_positions": place + 4}
+
+
+def choices_to_learn(generator: torch.Generator) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Asks which of three choices has the word of A."""
+    b = torch.stack([torch.randperm(100, generator=generator)[:9] + 5 for _ in range(16)]).view(16, 3, 3)
+    right = torch.arange(16) % 3
+    a = b[torch.arange(16), right, right][:, None, None].expand(16, 3, 1)
+    cls, sep = torch.full((16, 3, 1), 2), torch.full((16, 3, 1), 3)
+    ids = torch.cat([cls, a, sep, b, sep], 2)
+    segments = (torch.arange(7) > 2).long().expand_as(ids)
+    return {"input_ids": ids, "token_type_ids": segments}, {"labels": right}
+
+
+@pytest.mark.parametrize(
+    ("cls", "task"),
+    [
+        (ToyBertForTokenClassification, tokens_to_learn),
+        (ToyBertForQuestionAnswering, answers_to_learn),
+        (ToyBertForMultipleChoice, choices_to_learn),
+    ],
+)
+def test_the_shipped_model_learns_a_small_task_by_heart(cls: type, task: Callable) -> None:
+    given, labels = task(torch.Generator().manual_seed(0))
+    torch.manual_seed(0)
+    model = cls.from_pretrained(ROOT).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    for _ in range(40):
+        optimizer.zero_grad()
+        model(**given, **labels).loss.backward()
+        optimizer.step()
+    loss, *logits = model.eval()(**given, **labels).to_tuple()
+    assert loss < 0.05
+    for scores, expected in zip(logits, labels.values(), strict=True):
+        assert torch.equal(scores.argmax(-1), expected)
+
+
 # Labels that can't be
+
+
+def test_a_token_label_outside_the_models_classes_is_refused(
+    make: Callable, batch: dict[str, Tensor], words: Tensor
+) -> None:
+    labels = torch.where(words == -100, -100, 1)
+    labels[0, 1:3] = torch.tensor([0, 3])
+    with pytest.raises(ValueError, match="labels run from 0 to 3, the model has 3 classes"):
+        make(ToyBertForTokenClassification, num_labels=3)(**batch, labels=labels)
+
+
+def test_a_choice_that_was_not_given_is_refused(make: Callable, batch: dict[str, Tensor]) -> None:
+    choices = inputs_for(ToyBertForMultipleChoice, batch)
+    with pytest.raises(ValueError, match="labels run from 0 to 2, the model has 2 classes"):
+        make(ToyBertForMultipleChoice)(**choices, labels=torch.tensor([0, 2, 1]))
+
+
+def test_an_input_without_choices_is_refused_with_its_shape(make: Callable, batch: dict[str, Tensor]) -> None:
+    model = make(ToyBertForMultipleChoice)
+    with pytest.raises(ValueError, match=r"every input must be \(B, C, S\), one has shape \(3, 12\)"):
+        model(**batch)
+    embeds = model.get_input_embeddings()(batch.pop("input_ids"))
+    with pytest.raises(ValueError, match=r"every input must be \(B, C, S\), one has shape \(3, 12, 32\)"):
+        model(inputs_embeds=embeds)
+    with pytest.raises(ValueError, match="give either input_ids or inputs_embeds"):
+        model(attention_mask=batch["attention_mask"][:, None])
 
 
 @pytest.mark.parametrize(("bad", "low", "high"), [(3, 0, 3), (-1, -1, 2)])
@@ -427,6 +666,7 @@ def test_a_loaded_model_computes_the_same(make: Callable, batch: dict[str, Tenso
     model = make(cls)
     model.save_pretrained(tmp_path)
     again = cls.from_pretrained(tmp_path)
+    batch = inputs_for(cls, batch)
     torch.testing.assert_close(again(**batch).to_tuple(), model(**batch).to_tuple(), rtol=0, atol=0)
 
 
@@ -521,14 +761,23 @@ def test_a_state_dict_of_clones_is_saved_and_loaded_tied(make: Callable, cls: ty
         (ToyBertModel, ToyBertForPreTraining, MLM_HEAD | NSP_HEAD),
         (ToyBertModel, ToyBertForNextSentencePrediction, NSP_HEAD),
         (ToyBertModel, ToyBertForSequenceClassification, CLASSIFIER),
+        (ToyBertModel, ToyBertForTokenClassification, CLASSIFIER),
+        (ToyBertModel, ToyBertForQuestionAnswering, QA_OUTPUTS),
+        (ToyBertModel, ToyBertForMultipleChoice, CLASSIFIER),
         (ToyBertForPreTraining, ToyBertModel, set()),
         (ToyBertForPreTraining, ToyBertForMaskedLM, set()),
         (ToyBertForPreTraining, ToyBertForNextSentencePrediction, set()),
         (ToyBertForPreTraining, ToyBertForSequenceClassification, CLASSIFIER),
+        (ToyBertForPreTraining, ToyBertForTokenClassification, CLASSIFIER),
+        (ToyBertForPreTraining, ToyBertForQuestionAnswering, QA_OUTPUTS),
+        (ToyBertForPreTraining, ToyBertForMultipleChoice, CLASSIFIER),
         (ToyBertForMaskedLM, ToyBertModel, {"pooler.dense.weight", "pooler.dense.bias"}),
         (ToyBertForMaskedLM, ToyBertForPreTraining, POOLER | NSP_HEAD),
         (ToyBertForMaskedLM, ToyBertForNextSentencePrediction, POOLER | NSP_HEAD),
         (ToyBertForMaskedLM, ToyBertForSequenceClassification, POOLER | CLASSIFIER),
+        (ToyBertForMaskedLM, ToyBertForTokenClassification, CLASSIFIER),
+        (ToyBertForMaskedLM, ToyBertForQuestionAnswering, QA_OUTPUTS),
+        (ToyBertForMaskedLM, ToyBertForMultipleChoice, POOLER | CLASSIFIER),
     ],
 )
 def test_any_head_finds_the_encoder_of_any_other(
@@ -548,6 +797,22 @@ def test_any_head_finds_the_encoder_of_any_other(
     torch.testing.assert_close(states[1], states[0], rtol=0, atol=0)
     if hasattr(again, "mlm_head"):
         assert is_tied(again)
+
+
+@each_of_tasks
+def test_only_the_head_is_new_in_the_shipped_model(cls: type) -> None:
+    head = QA_OUTPUTS if cls is ToyBertForQuestionAnswering else CLASSIFIER
+    torch.manual_seed(0)
+    model, missing, unexpected = load(cls, ROOT)
+    assert (missing, unexpected) == (head, set())
+    shipped = load_file(ROOT / "model.safetensors")
+    for name, tensor in model.state_dict().items():
+        if name in head and name.endswith("bias"):
+            assert (tensor == 0).all()
+        elif name in head:
+            assert abs(tensor.std() - 0.02) <= 5 * 0.02 / math.sqrt(2 * tensor.numel())
+        else:
+            torch.testing.assert_close(tensor, shipped[name], rtol=0, atol=0)
 
 
 @each_class
@@ -610,11 +875,12 @@ def test_the_vocabulary_can_grow_and_shrink(
     torch.testing.assert_close(again.state_dict(), model.state_dict(), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("cls", [ToyBertModel, ToyBertForNextSentencePrediction, ToyBertForSequenceClassification])
+@pytest.mark.parametrize("cls", [cls for cls in CLASSES if cls not in WITH_MLM])
 def test_the_vocabulary_of_a_model_without_word_head_can_grow(
     make: Callable, batch: dict[str, Tensor], cls: type
 ) -> None:
     model = make(cls)
+    batch = inputs_for(cls, batch)
     before = model(**batch)[0].detach()
     model.resize_token_embeddings(50)
     assert model.config.vocab_size == model.get_input_embeddings().num_embeddings == 50
@@ -627,3 +893,11 @@ def test_errors_name_the_vocabularys_new_size(make: Callable, batch: dict[str, T
     batch["input_ids"][0, 1] = 50
     with pytest.raises(ValueError, match="token id 50 is outside the model's 50"):
         model(**batch)
+
+
+@pytest.mark.parametrize("cls", [ToyBertForMaskedLM, ToyBertForTokenClassification])
+@pytest.mark.parametrize("count", [0, torch.tensor(0)])
+def test_accumulated_batches_with_nothing_to_tell_cost_nothing(
+    make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type, count: int | Tensor
+) -> None:
+    assert make(cls)(**batch, labels=torch.full_like(words, -100), num_items_in_batch=count).loss.item() == 0

@@ -6,19 +6,32 @@ from helpers import SMALL, make_checkpoint
 from transformers import (
     AutoModel,
     AutoModelForNextSentencePrediction,
+    AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
     AutoTokenizer,
     BertConfig,
     BertForSequenceClassification,
     pipeline,
 )
-from transformers.pipelines import PipelineException
+from transformers.pipelines import PIPELINE_REGISTRY, PipelineException
 
 from toybert.configuration_toybert import ToyBertConfig
 from toybert.modeling_toybert import ToyBertForNextSentencePrediction, ToyBertForSequenceClassification
 
 LONG = "the cat sat . " * 50  # 200 words and 2 special tokens, where the model takes 64
 TOO_LONG = "input is 202 tokens long, the model takes at most 64"
+
+
+STORY = "The old dog sat on the bed, and Anna ran."
+TAGS = ("O", "B-WHO", "I-WHO")
+STORYS_TAGS = [0, 1, 2, 2, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]  # [CLS] the old dog sat on the bed , and anna ran . [SEP]
+QUESTION = "Who sat?"
+ANSWERS_ENDS = {"start_positions": [5], "end_positions": [7]}  # [CLS] who sat [UNK] [SEP] the old dog ...
+needs_question_answering = pytest.mark.skipif(
+    "question-answering" not in PIPELINE_REGISTRY.get_supported_tasks(),
+    reason="this version of transformers has no such pipeline",
+)
 
 
 def open_pipeline(task, model, **options):
@@ -60,6 +73,41 @@ def classifier_folder(folder, tokenizer, tmp_path_factory):
 @pytest.fixture(scope="module")
 def classify(classifier_folder):
     return open_pipeline("text-classification", classifier_folder)
+
+
+def teach(model, inputs, **labels):
+    """Trains the model until it has one example by heart."""
+    labels = {name: torch.tensor(label) for name, label in labels.items()}
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(40):
+        optimizer.zero_grad()
+        model(**inputs, **labels).loss.backward()
+        optimizer.step()
+
+
+@pytest.fixture(scope="module")
+def tag(folder, tokenizer, tmp_path_factory):
+    """A pipeline that finds who does something in the story."""
+    torch.manual_seed(0)
+    names = {"id2label": dict(enumerate(TAGS)), "label2id": {name: index for index, name in enumerate(TAGS)}}
+    model = AutoModelForTokenClassification.from_pretrained(folder, trust_remote_code=True, **names)
+    teach(model, tokenizer(STORY, return_tensors="pt"), labels=[STORYS_TAGS])
+    saved = tmp_path_factory.mktemp("tagger")
+    model.save_pretrained(saved)
+    tokenizer.save_pretrained(saved)
+    return open_pipeline("token-classification", saved)
+
+
+@pytest.fixture(scope="module")
+def answerer(folder, tokenizer, tmp_path_factory):
+    """A saved model that knows who sat in the story."""
+    torch.manual_seed(0)
+    model = AutoModelForQuestionAnswering.from_pretrained(folder, trust_remote_code=True)
+    teach(model, tokenizer(QUESTION, STORY, return_tensors="pt"), **ANSWERS_ENDS)
+    saved = tmp_path_factory.mktemp("answerer")
+    model.save_pretrained(saved)
+    tokenizer.save_pretrained(saved)
+    return saved
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +218,52 @@ def test_text_classification_treats_an_empty_list_as_it_does_with_the_librarys_b
             return type(error)
 
     assert outcome(classify) == outcome(librarys)
+
+
+def test_token_classification_gives_names_as_they_stand_in_the_text(tag):
+    answers = tag(STORY, aggregation_strategy="simple")
+    found = [(answer["entity_group"], answer["word"], STORY[answer["start"] : answer["end"]]) for answer in answers]
+    assert found == [("WHO", "the old dog", "The old dog"), ("WHO", "anna", "Anna")]
+    assert min(answer["score"] for answer in answers) > 0.9
+
+
+def test_token_classification_gives_each_token_the_models_own_class(tag, tokenizer):
+    answers = tag(STORY, ignore_labels=[])
+    with torch.no_grad():
+        scores, classes = tag.model(**tokenizer(STORY, return_tensors="pt")).logits[0, 1:-1].softmax(-1).max(-1)
+    assert [answer["entity"] for answer in answers] == [TAGS[index] for index in classes]
+    torch.testing.assert_close(torch.tensor([answer["score"] for answer in answers]), scores)
+    assert [STORY[answer["start"] : answer["end"]].lower() for answer in answers] == tokenizer.tokenize(STORY)
+
+
+def test_token_classification_in_batches_gives_what_it_gives_one_by_one(tag):
+    texts = ["Anna ran.", STORY, "the bed"]
+    places = [[(answer["entity"], answer["start"]) for answer in tag(text, ignore_labels=[])] for text in texts]
+    batched = tag(texts, batch_size=3, ignore_labels=[])
+    assert [[(answer["entity"], answer["start"]) for answer in answers] for answers in batched] == places
+
+
+def test_an_answer_is_the_text_from_its_start_to_its_end(answerer, tokenizer):
+    model = AutoModelForQuestionAnswering.from_pretrained(answerer, trust_remote_code=True)
+    inputs = tokenizer(QUESTION, STORY, return_tensors="pt", return_offsets_mapping=True)
+    offsets = inputs.pop("offset_mapping")[0]
+    with torch.no_grad():
+        output = model(**inputs)
+    start, end = output.start_logits.argmax(), output.end_logits.argmax()
+    assert STORY[offsets[start][0] : offsets[end][1]] == "The old dog"
+
+
+@needs_question_answering
+def test_question_answering_finds_the_answer_and_its_place(answerer):
+    answer = open_pipeline("question-answering", answerer)(question=QUESTION, context=STORY)
+    assert answer["answer"] == STORY[answer["start"] : answer["end"]] == "The old dog"
+    assert answer["score"] > 0.9
+
+
+@needs_question_answering
+def test_question_answering_reads_a_long_text_in_parts(answerer):
+    answer = open_pipeline("question-answering", answerer)(question=QUESTION, context=LONG)
+    assert answer["answer"] == LONG[answer["start"] : answer["end"]] != ""
 
 
 def test_feature_extraction_gives_the_last_hidden_states(extract, folder, tokenizer):
