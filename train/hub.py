@@ -79,9 +79,9 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerBase, config: Any, folder: st
     """Refuses a checkpoint whose tokenizer and model do not fit.
 
     Raises:
-        ValueError: the tokenizer has another number of tokens than the model.
+        ValueError: the tokenizer has more tokens than the model.
     """
-    if len(tokenizer) != config.vocab_size:
+    if len(tokenizer) > config.vocab_size:  # fewer is common: sizes are rounded up for speed
         raise ValueError(f"in {folder} the tokenizer has {len(tokenizer)} tokens, the model {config.vocab_size}")
 
 
