@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import (
     BaseModelOutputWithPooling,
     MaskedLMOutput,
@@ -165,7 +166,7 @@ class FeedForward(nn.Module):
         return self.outer(self.gelu(self.inner(x)))
 
 
-class TransformerEncoderLayer(nn.Module):
+class TransformerEncoderLayer(GradientCheckpointingLayer):  # a module that the backward pass can compute again
     """Adds attention, then the feed-forward, each followed by LayerNorm: post-LN, as in the original BERT."""
 
     def __init__(self, config: ToyBertConfig):
@@ -298,7 +299,6 @@ class ToyBertModel(ToyBertPreTrainedModel):
         self.embeddings = BERTEmbedding(config)
         self.layers = nn.ModuleList(TransformerEncoderLayer(config) for _ in range(config.num_hidden_layers))
         self.pooler = Pooler(config) if add_pooling_layer else None
-        self.gradient_checkpointing = False
         self.post_init()
 
     def forward(
@@ -341,10 +341,7 @@ class ToyBertModel(ToyBertPreTrainedModel):
         x = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
         hidden_states, attentions = [x], []
         for layer in self.layers:
-            if self.gradient_checkpointing and self.training:
-                x, weights = self._gradient_checkpointing_func(layer.__call__, x, mask, output_attentions)
-            else:
-                x, weights = layer(x, mask, output_attentions)
+            x, weights = layer(x, mask, output_attentions)
             hidden_states.append(x)
             attentions.append(weights)
 

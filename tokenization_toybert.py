@@ -32,11 +32,16 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
         self,
         vocab=None,
         tokenizer_file=None,
-        tokenizer_object=None,
         split_punctuation=True,
         model_max_length=64,
         **kwargs,
     ):
+        # train_new_from_iterator hands these over: a tokenizer, and other names for the special tokens.
+        tokenizer_object = kwargs.pop("tokenizer_object", None)
+        special = [
+            str(kwargs.setdefault(f"{role}_token", token) or token)
+            for role, token in zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS, strict=True)
+        ]
         if tokenizer_object is not None:
             tokenizer = Tokenizer.from_str(tokenizer_object.to_str())  # a copy: the caller's stays as it is
         elif tokenizer_file is not None:
@@ -49,13 +54,13 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
             if vocab is None and kwargs.get("name_or_path"):  # from_pretrained found no vocabulary
                 raise ValueError(f"{kwargs['name_or_path']} holds no tokenizer.json")
             if vocab is None:
-                vocab = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
+                vocab = {token: index for index, token in enumerate(special)}
             if not isinstance(vocab, dict):
                 raise ValueError(f"vocab must be a dict from word to id, got {type(vocab).__name__} {vocab!r}")
-            tokenizer = Tokenizer(models.WordLevel(vocab, unk_token="[UNK]"))
-        ids = [tokenizer.token_to_id(token) for token in SPECIAL_TOKENS]
+            tokenizer = Tokenizer(models.WordLevel(vocab, unk_token=special[1]))
+        ids = [tokenizer.token_to_id(token) for token in special]
         if ids != [0, 1, 2, 3, 4]:
-            raise ValueError(f"the vocabulary must give {', '.join(SPECIAL_TOKENS)} the ids 0 to 4, it gives {ids}")
+            raise ValueError(f"the vocabulary must give {', '.join(special)} the ids 0 to 4, it gives {ids}")
         if sorted(tokenizer.get_vocab().values()) != list(range(tokenizer.get_vocab_size())):
             raise ValueError(f"the ids of the vocabulary must be 0 to {tokenizer.get_vocab_size() - 1}, each once")
 
@@ -66,9 +71,9 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
             splitters.append(pre_tokenizers.Punctuation(behavior="isolated"))
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(splitters)
         tokenizer.post_processor = processors.TemplateProcessing(
-            single="[CLS] $A [SEP]",
-            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-            special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+            single=f"{special[2]} $A {special[3]}",
+            pair=f"{special[2]} $A {special[3]} $B:1 {special[3]}:1",
+            special_tokens=[(special[2], 2), (special[3], 3)],
         )
         # Joins words with a space and, where punctuation was split off, sets . , ! ? and ' back on their words.
         # No word can begin with a space, so the prefix of word pieces never applies.
@@ -86,8 +91,6 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
             "_json_padding",
         ):
             kwargs.pop(name, None)
-        for name, token in zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS, strict=True):
-            kwargs.setdefault(f"{name}_token", token)
         kwargs.setdefault("clean_up_tokenization_spaces", False)  # the decoder does it
         super().__init__(
             tokenizer_object=tokenizer,
