@@ -18,6 +18,9 @@ class Recorder:
     def __init__(self) -> None:
         Recorder.calls = {}
 
+    def whoami(self) -> dict[str, str]:
+        return {"name": "me"}
+
     def create_repo(self, repo_id: str, **options: Any) -> None:
         self.calls["create_repo"] = {"repo_id": repo_id, **options}
 
@@ -31,7 +34,7 @@ def test_a_run_is_uploaded_without_its_checkpoints(
 ) -> None:
     monkeypatch.setattr(hub, "HfApi", Recorder)
     hub.push(tmp_path, "me/toybert")
-    assert Recorder.calls["create_repo"] == {"repo_id": "me/toybert", "exist_ok": True}
+    assert Recorder.calls["create_repo"] == {"repo_id": "me/toybert", "private": None, "exist_ok": True}
     assert Recorder.calls["upload_folder"]["folder_path"] == tmp_path
     there = ["config.json", "model.safetensors", "modeling_toybert.py", "tokenizer.json", "figures/pretraining.png"]
     stray = ["checkpoints/step-0000001/optimizer.bin", "checkpoint-3/optimizer.pt", ".env", "run.json", "notes.txt",
@@ -51,5 +54,5 @@ def test_an_upload_that_fails_says_so_in_one_sentence_and_that_nothing_is_lost(
             raise error
 
     monkeypatch.setattr(hub, "HfApi", Refusing)
-    with pytest.raises(OSError, match=r"could not upload .* to me/toybert \(it is saved all the same\): no"):
+    with pytest.raises(OSError, match=r"could not upload .* to me/toybert \(it is saved all the same\): \w+Error: no"):
         hub.push(tmp_path, "me/toybert")

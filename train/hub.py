@@ -2,11 +2,11 @@
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import HfApi
-from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.models.bert import BertTokenizerFast  # type: ignore[attr-defined]
 
@@ -128,16 +128,22 @@ def save_stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> No
     path.write_text(path.read_text("utf-8").replace('"TokenizersBackend"', '"PreTrainedTokenizerFast"'), "utf-8")
 
 
-def push(folder: Path, repo_id: str) -> None:
-    """Uploads what belongs on the Hub of a run's folder: no checkpoints, no logs, nothing that happens to lie there.
+def push(folder: Path, repo_id: str, patterns: Sequence[str] = UPLOADED, private: bool = False) -> None:
+    """Uploads files of a folder as one commit: no checkpoints, no logs, nothing that happens to lie there.
+
+    Args:
+        patterns: the files' names in the folder, or patterns of them.
+        private: whether the repository is private, if it is made now.
 
     Raises:
         OSError: there is no login, no network, or no right to write; the folder is whole all the same.
     """
     api = HfApi()
     try:
-        api.create_repo(repo_id, exist_ok=True)
-        url = api.upload_folder(repo_id=repo_id, folder_path=folder, allow_patterns=list(UPLOADED))
-    except (HfHubHTTPError, OfflineModeIsEnabled, LocalTokenNotFoundError, OSError) as error:
-        raise OSError(f"could not upload {folder} to {repo_id} (it is saved all the same): {error}") from error
+        print(f"logged in as {api.whoami()['name']}")
+        api.create_repo(repo_id, private=private or None, exist_ok=True)
+        url = api.upload_folder(repo_id=repo_id, folder_path=folder, allow_patterns=list(patterns))
+    except Exception as error:  # the client's own, the system's, or those of the library below the client
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise OSError(f"could not upload {folder} to {repo_id} (it is saved all the same): {reason}") from error
     print(f"uploaded {folder} to {url}")
