@@ -309,6 +309,11 @@ class PretrainDataset(Dataset):
             raise ValueError(f"no related document has a false next sentence for pair {pair}")
         return int(self._by_length[places[np.abs(places - place).argmin()]])
 
+    @property
+    def word_counts(self) -> np.ndarray:
+        """How often each token of the vocabulary stands in the documents, (V,)."""
+        return np.bincount(self._ids, minlength=self.vocab_size)
+
     def __getitems__(self, rows: Sequence[int]) -> Batch:
         """Gives the rows as one batch, padded to its longest: everything that ToyBertForPreTraining takes."""
         index = np.asarray(rows, dtype=np.int64)

@@ -7,6 +7,7 @@ from typing import Any
 from transformers import AutoModelForSequenceClassification
 
 from toybert.train import cli
+from toybert.train.card import shown, write_card
 from toybert.train.data import CORPORA, FinetuneDataset, check_labels, load_corpus
 from toybert.train.evaluate import evaluate_classification, evaluation_loader
 from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer
@@ -76,6 +77,15 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
         return {"train_accuracy": train_accuracy, **evaluate_classification(model, held_out, accelerator)}
 
     progress = train(model, training, options, accelerator, evaluate, "Fine-tuning")
+    if accelerator.is_main_process:
+        data = [
+            f"{len(training):,} training and {len(validation):,} validation sentences of `{Path(options.corpus).name}`",
+            f"Classes: {', '.join(LABELS)}",
+            f"Fine-tuned from `{shown(options.model)}`",
+        ]
+        share = validation.labels.bincount(minlength=len(LABELS))[training.labels.bincount().argmax()] / len(validation)
+        results = [("accuracy", progress.validation[-1]["accuracy"], "the commonest class", float(share))]
+        write_card("finetune", model, options, progress, data, results)
     finish(accelerator, model, tokenizer, progress, options, plot_finetuning, kept)
     return {**progress.validation[-1], "seconds": progress.seconds}
 

@@ -7,6 +7,7 @@ from typing import Any
 from transformers import AutoModelForPreTraining
 
 from toybert.train import cli
+from toybert.train.card import write_card
 from toybert.train.data import CORPORA, PretrainDataset, load_corpus
 from toybert.train.evaluate import evaluate_pretraining, evaluation_loader
 from toybert.train.hub import ROOT, load_config, load_tokenizer
@@ -98,6 +99,20 @@ def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
     progress = train(
         model, training, options, accelerator, lambda m: evaluate_pretraining(m, loader, accelerator), "Pre-training"
     )
+    if accelerator.is_main_process:
+        last, counts = progress.validation[-1], validation.word_counts / validation.word_counts.sum()
+        data = [
+            f"{len(corpus['train']):,} training documents of `{Path(options.corpus).name}`, {len(training):,} pairs of "
+            f"sentences, half of them true",
+            f"{len(corpus['validation']):,} validation documents; {counts[tokenizer.unk_token_id]:.1%} of their words "
+            f"are not in the vocabulary, which was learnt from the others",
+        ]
+        commonest = float(counts[training.word_counts.argmax()])
+        results = [
+            ("masked words, 15 %", last["mlm_accuracy"], "the commonest word", commonest),
+            ("next sentence", last["nsp_accuracy"], "a coin", 0.5),
+        ]
+        write_card("pretrain", model, options, progress, data, results)
     finish(accelerator, model, tokenizer, progress, options, plot_pretraining, kept)
     return {**progress.validation[-1], "seconds": progress.seconds}
 

@@ -1,0 +1,65 @@
+"""Claims about the card that a run leaves: it says what was done, gives nothing away, and yields to a person's."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from huggingface_hub import ModelCard
+from torch import nn
+
+from toybert.configuration_toybert import ToyBertConfig
+from toybert.train.card import MARK, write_card
+from toybert.train.finetune import FinetuneOptions
+from toybert.train.loop import Progress
+from toybert.train.pretrain import PretrainOptions
+
+
+def write(folder: Path, step: str = "pretrain", **options: str) -> str:
+    """Writes the card of a made-up run, and gives it."""
+    kind = {"pretrain": PretrainOptions, "finetune": FinetuneOptions}[step]
+    folder.mkdir(exist_ok=True)
+    model = SimpleNamespace(config=ToyBertConfig(vocab_size=1234), parameters=nn.Linear(9, 9).parameters)
+    results = [("accuracy", 0.87654, "a coin", 0.5)]
+    run = kind(output_dir=str(folder), **options)
+    write_card(step, model, run, Progress(step=77, seconds=8.4), ["12 documents"], results)
+    return (folder / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("step", "task"), [("pretrain", "fill-mask"), ("finetune", "text-classification")])
+def test_the_metadata_are_valid_and_hold_the_figures(tmp_path: Path, step: str, task: str) -> None:
+    write(tmp_path / "mine", step, corpus="/data/secret/tales")
+    data = ModelCard.load(tmp_path / "mine" / "README.md").data
+    assert (data.library_name, data.pipeline_tag, data.model_name) == ("transformers", task, "mine")
+    assert "custom_code" in data.tags
+    (result,) = data.eval_results
+    assert (result.dataset_name, result.dataset_split, result.metric_value) == ("tales", "validation", 0.8765)
+
+
+def test_the_card_says_what_was_done_and_how_well(tmp_path: Path) -> None:
+    card = write(tmp_path / "mine", epochs=3, learning_rate=0.5, repo_id="me/mine", push_to_hub=True)
+    for said in (
+        "# mine\n",
+        'model="me/mine"',
+        "- 12 documents\n",
+        "| accuracy | 87.7% | a coin 50.0% |",
+        "--epochs 3 --learning-rate 0.5\n",
+        "77 steps in 8 s",
+        "1,234 tokens",
+        "figures/pretraining.png",
+    ):
+        assert said in card
+
+
+def test_the_card_gives_no_path_of_the_machine_away(tmp_path: Path) -> None:
+    card = write(tmp_path / "mine", "finetune", corpus=str(tmp_path / "corpus"), model=str(tmp_path / "model"))
+    assert str(tmp_path.parent) not in card
+    assert "--output-dir mine --model model --corpus corpus" in card
+
+
+def test_a_card_that_a_person_wrote_is_left_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = write(tmp_path / "mine")
+    assert write(tmp_path / "mine", epochs=5) != first  # its own it writes anew
+    mine = first.replace(MARK, "I measured more.")
+    (tmp_path / "mine" / "README.md").write_text(mine, encoding="utf-8")
+    assert write(tmp_path / "mine", epochs=6) == mine
+    assert "somebody has written it" in capsys.readouterr().out

@@ -1,0 +1,142 @@
+"""The model card that a run leaves in its folder: what was trained, on what, how, and how well."""
+
+import os
+import shlex
+from dataclasses import fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult, ModelCardData
+
+MARK = "<!-- Written by toybert.train. Take this line out to make the card your own: it is then left as it is. -->"
+TEMPLATE = """---
+{head}
+---
+
+{MARK}
+
+# {name}
+
+A ToyBERT, which is BERT in a few hundred lines: {c.num_hidden_layers} layers, {c.hidden_size} wide,
+{c.num_attention_heads} heads, {parameters:,} parameters.
+
+```python
+from transformers import pipeline
+
+model = pipeline("{task}", model="{where}", trust_remote_code=True)
+print(model("{example}"))
+```
+
+`trust_remote_code=True` runs the Python files of this folder: read them, and pin the `revision` that you have read.
+
+## Data
+
+{data}
+
+## Results
+
+| on the validation split | this model | without a network |
+|---|---|---|
+{results}
+
+That split was looked at after each epoch; `python -m toybert.train.evaluate` measures the test split, beside better
+baselines.
+
+![Losses and accuracies](figures/{picture}.png)
+
+## Training
+
+```bash
+{command}
+```
+
+{p.step:,} steps in {p.seconds:,.0f} s, with torch {torch} and transformers {transformers}; history.json has the losses.
+
+## Limits
+
+- It knows {c.vocab_size:,} tokens, and takes at most {c.max_position_embeddings} at once.
+- It knows what its data say, with their gaps and their prejudices.
+- {limit}
+- No licence is stated: add one to the head of this file before you publish it.
+"""
+# For each step: the task, its picture, something to try, and a limit.
+STEPS = {
+    "pretrain": (
+        "fill-mask",
+        "pretraining",
+        "[MASK]",
+        "Next-sentence class **1 says that B follows A**; in Google's and transformers' BERT it is 0 that does.",
+    ),
+    "finetune": (
+        "text-classification",
+        "finetuning",
+        "Some text.",
+        "It gives one of its classes to any text, also to one that belongs to none.",
+    ),
+}
+
+
+def shown(path: str) -> str:
+    """Gives a path as others may see it: from the working directory, or else its last part."""
+    relative = os.path.relpath(path)  # of a Hub id the same
+    return Path(path).name if relative.startswith("..") else relative
+
+
+def command(step: str, options: Any) -> str:
+    """Gives the command line that repeats a run: each option that is not at its default."""
+    words = ["accelerate", "launch", "-m", f"toybert.train.{step}"]
+    for each in fields(options):
+        value = getattr(options, each.name)
+        if value != each.default and each.name not in ("resume", "push_to_hub", "repo_id"):
+            value = shown(value) if each.name in ("corpus", "model", "output_dir") else str(value)
+            words += [f"--{each.name.replace('_', '-')}", value]
+    return shlex.join(words)
+
+
+def write_card(
+    step: str, model: Any, options: Any, progress: Any, data: list[str], results: list[tuple[str, float, str, float]]
+) -> None:
+    """Writes README.md into a run's folder, unless one is there that a person wrote.
+
+    Args:
+        step: pretrain or finetune.
+        data: sentences on what the run learnt from.
+        results: for each figure on the validation split its name and value, and its baseline's.
+    """
+    path, corpus = Path(options.output_dir) / "README.md", Path(options.corpus).name
+    if path.exists() and MARK not in path.read_text(encoding="utf-8"):
+        print(f"left {path} as it is: somebody has written it")
+        return
+    task, picture, example, limit = STEPS[step]
+    figures = [
+        EvalResult(
+            task_type=task, dataset_type=corpus, dataset_name=corpus, dataset_split="validation",
+            metric_type="accuracy", metric_name=name, metric_value=round(value, 4),
+        )
+        for name, value, _, _ in results
+    ]  # fmt: skip
+    name = path.parent.resolve().name
+    tags = ["bert", "toybert", "custom_code"]
+    head = ModelCardData(
+        library_name="transformers", pipeline_tag=task, tags=tags, model_name=name, eval_results=figures
+    )
+    text = TEMPLATE.format(
+        MARK=MARK,
+        head=head.to_yaml(),
+        name=name,
+        c=model.config,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        task=task,
+        where=options.repo_id or shown(options.output_dir),
+        example=example,
+        data="\n".join(f"- {sentence}" for sentence in data),
+        results="\n".join(f"| {name} | {value:.1%} | {other} {its:.1%} |" for name, value, other, its in results),
+        picture=picture,
+        command=command(step, options),
+        p=progress,
+        torch=version("torch"),
+        transformers=version("transformers"),
+        limit=limit,
+    )
+    path.write_text(text, encoding="utf-8")
