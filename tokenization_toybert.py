@@ -91,6 +91,9 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
             "_json_padding",
         ):
             kwargs.pop(name, None)
+        # Newer versions save the special tokens that were added under a name that to older ones means a dict.
+        if isinstance(kwargs.get("extra_special_tokens"), (list, tuple)):
+            kwargs["additional_special_tokens"] = kwargs.pop("extra_special_tokens")
         kwargs.setdefault("clean_up_tokenization_spaces", False)  # the decoder does it
         super().__init__(
             tokenizer_object=tokenizer,

@@ -236,7 +236,7 @@ def test_an_interrupted_save_leaves_the_model_that_was_there(
     """The final save fails half way; a resume finishes it."""
     import toybert.train.hub as hub
 
-    def fail(*arguments: Any) -> None:
+    def fail(*arguments: Any, **options: Any) -> None:
         raise OSError("No space left on device")
 
     with monkeypatch.context() as patch:
@@ -254,9 +254,8 @@ def test_the_saved_configuration_is_the_models_and_not_the_runs(pretrained: Path
     config = json.loads((pretrained / "config.json").read_text())
     root = json.loads((Path(__file__).parents[1] / "config.json").read_text())
     assert config["sparse_prediction"] is False
-    assert {k: v for k, v in config.items() if k not in ("vocab_size", "transformers_version")} == {
-        k: v for k, v in root.items() if k not in ("vocab_size", "transformers_version")
-    }
+    apart = ("vocab_size", "transformers_version", "tie_word_embeddings")  # 4.57 leaves the last out where it is True
+    assert {k: v for k, v in config.items() if k not in apart} == {k: v for k, v in root.items() if k not in apart}
     assert config["vocab_size"] == len(json.loads((pretrained / "tokenizer.json").read_text())["model"]["vocab"])
 
 
