@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from huggingface_hub.errors import LocalTokenNotFoundError
-from huggingface_hub.utils import filter_repo_objects
 
 from toybert.train import hub
 
@@ -24,24 +23,25 @@ class Recorder:
     def create_repo(self, repo_id: str, **options: Any) -> None:
         self.calls["create_repo"] = {"repo_id": repo_id, **options}
 
-    def upload_folder(self, **options: Any) -> str:
-        self.calls["upload_folder"] = options
+    def create_commit(self, repo_id: str, operations: list[Any], **options: Any) -> str:
+        self.calls["create_commit"] = {operation.path_in_repo: operation.path_or_fileobj for operation in operations}
         return "https://hub/me/toybert"
 
 
 def test_a_run_is_uploaded_without_its_checkpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    monkeypatch.setattr(hub, "HfApi", Recorder)
-    hub.push(tmp_path, "me/toybert")
-    assert Recorder.calls["create_repo"] == {"repo_id": "me/toybert", "private": None, "exist_ok": True}
-    assert Recorder.calls["upload_folder"]["folder_path"] == tmp_path
     there = ["config.json", "model.safetensors", "modeling_toybert.py", "tokenizer.json", "figures/pretraining.png"]
     stray = ["checkpoints/step-0000001/optimizer.bin", "checkpoint-3/optimizer.pt", ".env", "run.json", "notes.txt",
              "__pycache__/x.pyc", "events.out.tfevents.1", "model.unfinished/config.json", "training_args.bin",
              "sentiment/checkpoints/step-0000001/model.safetensors"]  # fmt: skip
-    patterns = Recorder.calls["upload_folder"]["allow_patterns"]
-    assert list(filter_repo_objects([*there, *stray], allow_patterns=patterns)) == there
+    for name in (*there, *stray):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    monkeypatch.setattr(hub, "HfApi", Recorder)
+    hub.push(tmp_path, "me/toybert")
+    assert Recorder.calls["create_repo"] == {"repo_id": "me/toybert", "private": None, "exist_ok": True}
+    assert Recorder.calls["create_commit"] == {name: str(tmp_path / name) for name in there}
     assert "uploaded" in capsys.readouterr().out
 
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import HfApi
+from huggingface_hub import CommitOperationAdd, HfApi
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.models.bert import BertTokenizerFast  # type: ignore[attr-defined]
 
 ROOT = Path(__file__).resolve().parents[1]  # the repository's root: the shipped model and its code
 CODE = ("configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert.py")
-# What `push` uploads of a run; in the Hub's patterns a * also matches a /.
+# What `push` uploads of a run.
 UPLOADED = (
     *CODE,
     "README.md",
@@ -142,8 +142,11 @@ def push(folder: Path, repo_id: str, patterns: Sequence[str] = UPLOADED, private
     try:
         print(f"logged in as {api.whoami()['name']}")
         api.create_repo(repo_id, private=private or None, exist_ok=True)
-        url = api.upload_folder(repo_id=repo_id, folder_path=folder, allow_patterns=list(patterns))
+        paths = sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file())
+        added = [CommitOperationAdd(path.relative_to(folder).as_posix(), path) for path in paths]
+        # upload_folder repeats a failed commit for minutes, and then in parts, which can leave half of a repository.
+        url = api.create_commit(repo_id, added, commit_message="Upload ToyBERT")
     except Exception as error:  # the client's own, the system's, or those of the library below the client
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        reason = f"{type(error).__name__}: {' '.join(f'{error} {error.__cause__ or ""}'.split())}"
         raise OSError(f"could not upload {folder} to {repo_id} (it is saved all the same): {reason}") from error
     print(f"uploaded {folder} to {url}")

@@ -9,10 +9,8 @@ from toybert.train.hub import ROOT, push
 from toybert.train.loop import option
 from toybert.train.release import refresh
 
-LEFT_OUT = (
-    ".ci/",
-    "benchmarks/",
-)  # for those who change the project
+# For those who change the project; and the Hub has a .gitattributes of its own, which keeps large files out of git.
+LEFT_OUT = (".ci/", "benchmarks/", ".gitattributes")
 
 
 @dataclass(kw_only=True)
