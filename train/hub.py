@@ -147,6 +147,6 @@ def push(folder: Path, repo_id: str, patterns: Sequence[str] = UPLOADED, private
         # upload_folder repeats a failed commit for minutes, and then in parts, which can leave half of a repository.
         url = api.create_commit(repo_id, added, commit_message="Upload ToyBERT")
     except Exception as error:  # the client's own, the system's, or those of the library below the client
-        reason = f"{type(error).__name__}: {' '.join(f'{error} {error.__cause__ or ""}'.split())}"
+        reason = " ".join(f"{type(error).__name__}: {error} {error.__cause__ or ''}".split())
         raise OSError(f"could not upload {folder} to {repo_id} (it is saved all the same): {reason}") from error
     print(f"uploaded {folder} to {url}")
