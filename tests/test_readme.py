@@ -82,13 +82,27 @@ def test_the_widgets_sentences_have_a_mask_and_no_unknown_word() -> None:
         assert tokenizer.unk_token_id not in ids
 
 
-@pytest.mark.parametrize("page", ["README.md", "train/corpora/README.md"])
+def anchors(text: str) -> set[str]:
+    """Gives the names that the Hub and GitHub give to a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_anchors_are_made_as_the_hub_makes_them() -> None:
+    assert anchors("# From BERT, and back\n```\n# no heading\n```\n## A `b` c!") == {"from-bert-and-back", "a-b-c"}
+
+
+# On the Hub there are no benchmarks.
+@pytest.mark.parametrize("page", ["README.md", "train/corpora/README.md", *sorted(ROOT.glob("benchmarks/*.md"))])
 def test_every_link_and_picture_is_there(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     targets = re.findall(r"\]\(([^)]+)\)", text)
     for target in targets:
-        if not target.startswith(("https://", "#")):
-            assert ((ROOT / page).parent / target).exists(), target
+        if not target.startswith("https://"):
+            path, _, anchor = target.partition("#")
+            other = (ROOT / page).parent / path if path else ROOT / page
+            assert other.exists(), target
+            assert not anchor or anchor in anchors(other.read_text(encoding="utf-8")), target
     assert targets or page != "README.md"
 
 

@@ -3,11 +3,14 @@
 import argparse
 import json
 import shutil
+import struct
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import transformers
 from huggingface_hub import save_torch_state_dict, snapshot_download
+from safetensors import SafetensorError
 from torch import Tensor
 from transformers import AutoConfig, AutoTokenizer, BertConfig
 
@@ -37,6 +40,7 @@ NAMES = (
     ("classifier.*", "classifier.*"),
     ("qa_outputs.*", "qa_outputs.*"),
 )
+OURS, THEIRS = "ToyBert", "Bert"  # how the classes' names begin
 TASKS = ("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
 ONLY = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
 POOLING = ("modules.json", "*sentence*.json", "[0-9]_*/config.json")  # of a sentence-transformers folder
@@ -73,7 +77,7 @@ def convert_config(config: Any) -> Any:
         fields |= {"id2label": {0: second, 1: first}, "label2id": {second: 0, first: 1}}
     shared = (fields.keys() & target().to_dict().keys()) - {"model_type"}
     converted = target(**{name: fields[name] for name in shared})
-    converted.architectures = [architecture.removeprefix("Toy") if to_bert else f"Toy{architecture}"]
+    converted.architectures = [architecture.replace(*(OURS, THEIRS) if to_bert else (THEIRS, OURS))]
     if not to_bert:
         converted.auto_map = json.loads((ROOT / "config.json").read_text("utf-8"))["auto_map"]
     return converted
@@ -101,15 +105,20 @@ def convert(source: str | Path, target: str | Path) -> list[str]:
     where, how = locate(folder) if to_bert else (str(folder), {})
     old_config = AutoConfig.from_pretrained(where, **how)
     architecture = (old_config.architectures or [""])[0]
-    task = next((task for task in TASKS if architecture.endswith(f"BertFor{task}")), "PreTraining")
-    if not hasattr(transformers, architecture.removeprefix("Toy")):  # a class of somebody's own
-        old_config.architectures = [f"{'Toy' if to_bert else ''}BertFor{task}"]
+    task = next((task for task in TASKS if architecture.endswith(f"For{task}")), "PreTraining")
+    if not hasattr(transformers, architecture.replace(OURS, THEIRS)):  # a class of somebody's own
+        old_config.architectures = [f"{OURS if to_bert else THEIRS}For{task}"]
     config = convert_config(old_config)
 
     # The library finds the weights, in one file or several, and knows how old ones spell their names.
-    model, report = getattr(transformers, f"AutoModelFor{task}").from_pretrained(
-        where if local else source, **how, dtype="auto", output_loading_info=True
-    )
+    load = getattr(transformers, f"AutoModelFor{task}").from_pretrained
+    try:
+        model, report = load(where if local else source, **how, dtype="auto", output_loading_info=True)
+    except (UnpicklingError, SafetensorError, RuntimeError, struct.error) as error:
+        name = type(error).__name__
+        raise ValueError(
+            f"{source} has damaged weights, or a pickle of more than tensors ({name}); none was run"
+        ) from error
     missing = set(report["missing_keys"])
     if encoder := sorted(name for name in missing if name.startswith("bert.") and "pooler" not in name):
         raise ValueError(f"{source} is no complete BERT: it has no {encoder[0]}")
@@ -123,9 +132,7 @@ def convert(source: str | Path, target: str | Path) -> list[str]:
         (target / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(origin / name, target / name)
     if any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
-        tokenizer = AutoTokenizer.from_pretrained(where, **how)
-        word_level = type(tokenizer).__name__ == "ToyBertTokenizer"
-        save_stock_tokenizer(tokenizer, target) if word_level else tokenizer.save_pretrained(target)
+        save_stock_tokenizer(AutoTokenizer.from_pretrained(where, **how), target)
     return sorted(report["unexpected_keys"])
 
 
