@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: nothing here may ask the Hub
+os.environ["HF_DATASETS_CACHE"] = tempfile.mkdtemp()  # what a test finds there, a test of the same run has made
 
 from collections.abc import Callable
 
@@ -16,6 +19,10 @@ from transformers import PreTrainedModel
 from toybert.configuration_toybert import ToyBertConfig
 
 torch.set_num_threads(1)  # tensors this small are faster so, and the sums always run in the same order
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(os.environ["HF_DATASETS_CACHE"], ignore_errors=True)
 
 
 @pytest.fixture

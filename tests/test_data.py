@@ -7,16 +7,9 @@ import pytest
 import torch
 
 from toybert.tokenization_toybert import ToyBertTokenizer
-from toybert.train.data import (
-    IGNORED,
-    FinetuneDataset,
-    LengthBatchSampler,
-    PretrainDataset,
-    check_labels,
-    create_mlm_data,
-    load_corpus,
-    uniforms,
-)
+from toybert.train.corpus import check_labels, load_corpus
+from toybert.train.data import IGNORED, FinetuneDataset, PretrainDataset, create_mlm_data, uniforms
+from toybert.train.sampler import LengthBatchSampler
 
 V = 105  # 5 special tokens and 100 words
 

@@ -12,12 +12,13 @@ from datasets import Dataset
 from toybert.configuration_toybert import ToyBertConfig
 from toybert.modeling_toybert import ToyBertForPreTraining, ToyBertForSequenceClassification
 from toybert.tokenization_toybert import ToyBertTokenizer
-from toybert.train import plots
+from toybert.train import baselines, plots
 from toybert.train.baselines import (
     NeighbourCounts,
     masked_word_baselines,
     next_sentence_baselines,
     ordered_pairs,
+    segments,
     text_baselines,
     word_pair_features,
 )
@@ -180,6 +181,20 @@ def test_length_says_nothing_and_shared_words_say_what_they_should(
     assert figures["length_only_accuracy"] == pytest.approx(0.5, abs=0.02)
     assert figures["word_overlap_accuracy"] > 0.9
     assert figures["word_pairs_accuracy"] > 0.9
+
+
+def test_of_many_pairs_so_many_are_told_apart_by_features_evenly_spaced(
+    dataset: PretrainDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset.set_epoch(0)
+    every, _ = segments(dataset)
+    monkeypatch.setattr(baselines, "MOST_PAIRS", 3)
+    some, labels = segments(dataset)
+    last = len(dataset) - 1
+    assert labels.tolist() == [1, 0] * 3
+    for pair, row in zip(some, [0, 1, 118, 119, last - 1, last], strict=True):
+        for found, expected in zip(pair, every[row], strict=True):
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_word_pairs_mark_each_word_of_a_beside_each_of_b() -> None:

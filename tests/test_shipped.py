@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
 
 from toybert.configuration_toybert import ToyBertConfig
-from toybert.train.data import CORPORA, load_corpus
+from toybert.train.corpus import CORPORA, load_corpus
 from toybert.train.evaluate import classification_report, pretraining_report
 from toybert.train.hub import ROOT
 

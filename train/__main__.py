@@ -16,7 +16,7 @@ from accelerate import Accelerator
 from transformers import AutoModelForPreTraining
 
 from toybert.train import cli, finetune, plots, pretrain
-from toybert.train.data import check_labels, load_corpus
+from toybert.train.corpus import check_labels, load_corpus
 from toybert.train.evaluate import classification_report, pretraining_report, table
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub import load_model, load_tokenizer

@@ -17,16 +17,10 @@ from torch.utils.data import DataLoader, Subset
 from transformers import AutoModelForPreTraining, AutoModelForSequenceClassification, PreTrainedTokenizerBase
 
 from toybert.train import baselines, cli
-from toybert.train.data import (
-    CORPORA,
-    FinetuneDataset,
-    LengthBatchSampler,
-    PretrainDataset,
-    as_is,
-    check_labels,
-    load_corpus,
-)
+from toybert.train.corpus import CORPORA, check_labels, load_corpus
+from toybert.train.data import FinetuneDataset, PretrainDataset, as_is
 from toybert.train.hub import check_vocabulary, load_config, load_model, load_tokenizer
+from toybert.train.sampler import LengthBatchSampler
 
 FEWEST_FOR_HARD = 100  # documents; among fewer, some have no other that shares a person or the topic
 # Words that grammar asks for; "content_" figures leave them and punctuation out.
@@ -168,8 +162,9 @@ def pretraining_report(folder: str | Path, corpus: DatasetDict, accelerator: Acc
     check_vocabulary(tokenizer, load_config(folder), folder)
     content = content_words(tokenizer)
     model = accelerator.prepare(load_model(AutoModelForPreTraining, folder))
-    training = PretrainDataset(corpus["train"]["sentences"], tokenizer)
-    test = PretrainDataset(corpus["test"]["sentences"], tokenizer)
+    with accelerator.main_process_first():  # it tokenises, the others find what it made
+        training = PretrainDataset(corpus["train"]["sentences"], tokenizer)
+        test = PretrainDataset(corpus["test"]["sentences"], tokenizer)
     figures = evaluate_pretraining(model, evaluation_loader(test, accelerator), accelerator, content)
     mlm = {name: figures[f"mlm_{name}"] for name in ("loss", "accuracy")}
     nsp = {name: figures[f"nsp_{name}"] for name in ("loss", "accuracy")}
@@ -198,12 +193,15 @@ def classification_report(folder: str | Path, corpus: DatasetDict, accelerator: 
     tokenizer = load_tokenizer(folder)
     check_vocabulary(tokenizer, load_config(folder), folder)
     model = accelerator.prepare(load_model(AutoModelForSequenceClassification, folder))
-    splits = {name: (rows["text"][:], rows["label"][:]) for name, rows in corpus.items()}
-    for name, (_, labels) in splits.items():
-        check_labels(labels, load_config(folder).num_labels, f"{name}.jsonl")
-    test = FinetuneDataset(*splits["test"], tokenizer)
+    for name, rows in corpus.items():
+        check_labels(rows["label"], load_config(folder).num_labels, f"{name}.jsonl")
+    with accelerator.main_process_first():
+        test = FinetuneDataset(corpus["test"]["text"], corpus["test"]["label"], tokenizer)
     figures = evaluate_classification(model, evaluation_loader(test, accelerator), accelerator)
-    return {"sentiment": {**figures, **baselines.text_baselines(splits["train"], splits["validation"], splits["test"])}}
+    train, validation, test_rows = (
+        (corpus[split]["text"][:], corpus[split]["label"][:]) for split in ("train", "validation", "test")
+    )
+    return {"sentiment": {**figures, **baselines.text_baselines(train, validation, test_rows)}}
 
 
 def table(results: dict[str, Any]) -> str:

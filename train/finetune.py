@@ -8,7 +8,8 @@ from transformers import AutoModelForSequenceClassification
 
 from toybert.train import cli
 from toybert.train.card import shown, write_card
-from toybert.train.data import CORPORA, FinetuneDataset, check_labels, load_corpus
+from toybert.train.corpus import CORPORA, check_labels, load_corpus
+from toybert.train.data import FinetuneDataset
 from toybert.train.evaluate import evaluate_classification, evaluation_loader
 from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer
 from toybert.train.loop import LoopOptions, finish, option, start, train
@@ -51,9 +52,11 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     check_vocabulary(tokenizer, config, options.model)
     accelerator = start(options)
 
-    training, validation = (
-        FinetuneDataset(corpus[split]["text"], corpus[split]["label"], tokenizer) for split in ("train", "validation")
-    )
+    with accelerator.main_process_first():  # it tokenises, the others find what it made
+        training, validation = (
+            FinetuneDataset(corpus[split]["text"], corpus[split]["label"], tokenizer)
+            for split in ("train", "validation")
+        )
     if training.dropped:
         accelerator.print(f"left out {training.dropped} sentences without a word")
     accelerator.print(

@@ -19,9 +19,10 @@ from torch import nn
 from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase
 
-from toybert.train.data import FinetuneDataset, LengthBatchSampler, PretrainDataset, as_is
+from toybert.train.data import FinetuneDataset, PretrainDataset, as_is
 from toybert.train.hub import push, save_hub_folder
 from toybert.train.optim import make_optimizers, warmup_then_linear
+from toybert.train.sampler import LengthBatchSampler
 
 LOSSES = ("loss", "mlm_loss", "nsp_loss")  # what the log shows, where the model gives it
 

@@ -8,7 +8,8 @@ from transformers import AutoModelForPreTraining
 
 from toybert.train import cli
 from toybert.train.card import write_card
-from toybert.train.data import CORPORA, PretrainDataset, load_corpus
+from toybert.train.corpus import CORPORA, in_slices, load_corpus
+from toybert.train.data import PretrainDataset
 from toybert.train.evaluate import evaluate_pretraining, evaluation_loader
 from toybert.train.hub import ROOT, load_config, load_tokenizer
 from toybert.train.loop import LoopOptions, finish, option, start, train
@@ -68,15 +69,15 @@ def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
     corpus = load_corpus(options.corpus, columns=["sentences"])
     accelerator = start(options)
 
-    shipped = load_tokenizer(ROOT)
-    with accelerator.main_process_first():
-        tokenizer = shipped.train_new_from_iterator(
-            iter(corpus["train"]["sentences"]), options.vocab_size, show_progress=False
-        )
-    training = PretrainDataset(
-        corpus["train"]["sentences"], tokenizer, mlm_probability=options.mlm_probability, seed=options.seed
+    documents = {split: rows["sentences"] for split, rows in corpus.items()}
+    tokenizer = load_tokenizer(ROOT).train_new_from_iterator(
+        in_slices(documents["train"]), options.vocab_size, show_progress=False
     )
-    validation = PretrainDataset(corpus["validation"]["sentences"], tokenizer)
+    with accelerator.main_process_first():  # it tokenises, the others find what it made
+        training = PretrainDataset(
+            documents["train"], tokenizer, mlm_probability=options.mlm_probability, seed=options.seed
+        )
+        validation = PretrainDataset(documents["validation"], tokenizer)
     if training.dropped:
         accelerator.print(f"left out {training.dropped} sentences without a word")
     accelerator.print(

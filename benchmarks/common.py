@@ -1,0 +1,163 @@
+"""What the benchmarks share: options, interleaved rounds, paired ratios, tables, JSON, and children of their own."""
+
+import argparse
+import contextlib
+import gc
+import json
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import datasets
+import torch
+from transformers.utils import logging
+
+from benchmarks import SETTINGS
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "accelerate", "numpy", "onnxruntime")
+Result = TypeVar("Result")
+
+
+def parser(doc: str | None, rounds: int = 5) -> argparse.ArgumentParser:
+    """Makes a parser of the options that every benchmark has."""
+    made = argparse.ArgumentParser(description=doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    made.add_argument("--rounds", type=int, default=rounds, help="how often each row runs, in turns")
+    made.add_argument("--smoke", action="store_true", help="tiny sizes and one round: shows that it runs, not how fast")
+    made.add_argument("--output", type=Path, help="folder of NAME.json and NAME.md (default: outputs/benchmarks)")
+    made.add_argument("--child", type=json.loads, help=argparse.SUPPRESS)
+    return made
+
+
+def parse(made: argparse.ArgumentParser) -> argparse.Namespace:
+    """Reads the command line and quietens the libraries; a smoke run has one round and a folder of its own."""
+    options = made.parse_args()
+    folder = ROOT / "outputs" / "benchmarks"
+    options.rounds = 1 if options.smoke else options.rounds
+    options.output = options.output or (folder / "smoke" if options.smoke else folder)
+    datasets.disable_progress_bars()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    if not options.child:
+        options.machine = machine()
+        print(", ".join(f"{name}={value}" for name, value in options.machine["settings"].items()))
+        print(f"{options.machine['cpu']}, {options.machine['threads']} threads of torch", flush=True)
+        if options.machine["load_average"] > 0.5:
+            print(f"warning: the load average is {options.machine['load_average']:.1f}; others share this machine")
+    return options
+
+
+def machine() -> dict[str, Any]:
+    """Gives what a figure depends on: versions, the CPU, threads and settings."""
+    versions = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    cpu = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), cpu)
+    git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    with contextlib.suppress(OSError):
+        versions["commit"] = subprocess.run(git, capture_output=True, text=True).stdout.strip()
+    return {
+        "versions": versions,
+        "cpu": cpu,
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "settings": {name: os.environ[name] for name in SETTINGS},
+        "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0,  # of the minute before
+    }
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """Swallows what the training loops print; both sides then spend the same on printing, nothing."""
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        yield
+
+
+def interleaved(rows: dict[str, Callable[[], Result]], rounds: int, seed: int = 0) -> dict[str, list[Result]]:
+    """Runs each row once a round, in another order each round: what slows the machine down meets all rows alike."""
+    order, results = random.Random(seed), dict[str, list[Result]]((name, []) for name in rows)
+    for number in range(rounds):
+        began = time.perf_counter()
+        for name in order.sample(list(rows), len(rows)):
+            gc.collect()
+            gc.freeze()  # Trainer collects garbage once a run; searching this program's objects is not its work
+            results[name].append(rows[name]())
+            gc.unfreeze()
+        print(f"round {number + 1} of {rounds}: {time.perf_counter() - began:.1f} s", file=sys.stderr, flush=True)
+    return results
+
+
+def spread(values: Sequence[float]) -> dict[str, Any]:
+    """Gives the median, the quartiles and the values themselves."""
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else [values[0]] * 3
+    return {"median": middle, "q1": low, "q3": high, "values": list(values)}
+
+
+def ratios(numerator: Sequence[float], denominator: Sequence[float]) -> dict[str, Any]:
+    """Gives the spread of the ratios within each round."""
+    return spread([a / b for a, b in zip(numerator, denominator, strict=True)])
+
+
+def show(values: dict[str, Any] | None, digits: int = 2, scale: float = 1.0) -> str:
+    """Writes a spread as `median (q1 - q3)`."""
+    if values is None:
+        return ""
+    median, low, high = (values[name] * scale for name in ("median", "q1", "q3"))
+    return f"{median:.{digits}f} ({low:.{digits}f} - {high:.{digits}f})"
+
+
+def table(header: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
+    """Lays out a table in markdown."""
+    rows = [list(header), ["---"] * len(header), *[[str(cell) for cell in line] for line in lines]]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |" for row in rows)
+
+
+def report(name: str, options: argparse.Namespace, results: dict[str, Any], text: str) -> None:
+    """Prints a benchmark's tables and leaves them and the figures in `options.output`."""
+    asked = {key: value for key, value in vars(options).items() if key not in ("machine", "child", "output")}
+    record = {"benchmark": name, "options": asked, "machine": options.machine, "results": results}
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / f"{name}.json").write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
+    (options.output / f"{name}.md").write_text(text + "\n", encoding="utf-8")
+    print(f"\n{text}\n\nwritten to {options.output / name}.json and .md")
+
+
+def child(module: str, spec: dict[str, Any], launcher: Sequence[str] = (), **environment: str) -> dict[str, Any]:
+    """Runs `python -m module --child SPEC` as a process of its own and gives the JSON that it printed last.
+
+    Raises:
+        RuntimeError: it failed; the message ends with what it wrote.
+    """
+    command = [sys.executable, *launcher, "-m", module, "--child", json.dumps(spec)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, **environment})
+    if done.returncode:
+        raise RuntimeError(f"{module} {json.dumps(spec)} failed:\n{(done.stdout + done.stderr)[-3000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def peak_memory_mb() -> float:
+    """Gives the most memory that this process has held.
+
+    On Linux from /proc: `ru_maxrss` of a child begins at what its parent held.
+    """
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM"):
+                return int(line.split()[1]) / 2**10
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

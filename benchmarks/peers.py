@@ -1,0 +1,357 @@
+"""Both sides of a training benchmark: corpora, models of one size, our run, and the peers' runs."""
+
+import itertools
+import random
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from torch.utils.data import Dataset as TorchDataset
+from transformers import (
+    AutoModelForPreTraining,
+    AutoTokenizer,
+    BertConfig,
+    BertForPreTraining,
+    DataCollatorForLanguageModeling,
+    Trainer,
+    TrainingArguments,
+)
+from transformers import set_seed as seed_everything
+
+from toybert.tokenization_toybert import SPECIAL_TOKENS, ToyBertTokenizer
+from toybert.train.corpus import CORPORA, load_corpus
+from toybert.train.data import PretrainDataset
+from toybert.train.hub import ROOT, load_config, load_tokenizer, save_stock_tokenizer
+from toybert.train.loop import start, train
+from toybert.train.pretrain import PretrainOptions
+
+NEVER = 10**9  # steps between checkpoints: neither side saves during a benchmark
+Pair = tuple[str, str, int]  # A, B and BERT's label: 0 where B follows A
+
+
+@dataclass
+class Corpus:
+    """Holds documents as text, and one vocabulary as our tokenizer and as the library's own."""
+
+    documents: list[list[str]]
+    tokenizer: Any
+    stock: Any
+    max_length: int
+
+
+def with_stock(documents: list[list[str]], tokenizer: Any, max_length: int) -> Corpus:
+    """Adds the library's own tokenizer of the same vocabulary."""
+    with tempfile.TemporaryDirectory() as folder:
+        save_stock_tokenizer(tokenizer, Path(folder))
+        return Corpus(documents, tokenizer, AutoTokenizer.from_pretrained(folder), max_length)
+
+
+def stories(count: int | None = None, split: str = "train") -> Corpus:
+    """Gives the first documents of the stories, with the vocabulary of all training documents."""
+    corpus = load_corpus(CORPORA / "stories", columns=["sentences"])
+    texts = iter(corpus["train"]["sentences"])
+    tokenizer = load_tokenizer(ROOT).train_new_from_iterator(texts, PretrainOptions.vocab_size, show_progress=False)
+    return with_stock(list(corpus[split]["sentences"][:])[:count], tokenizer, max_length=64)
+
+
+def synthetic_documents(
+    count: int, vocab_size: int, sentences: int = 5, shortest: int = 1, longest: int = 60, seed: int = 0
+) -> list[list[str]]:
+    """Makes documents of random words, whose frequencies fall as 1 / rank, in sentences of even chances of length.
+
+    The default lengths give pairs of 64 tokens on average and at most 123.
+    """
+    draw = np.random.default_rng(seed)
+    bounds = np.cumsum(1 / np.arange(1, vocab_size - len(SPECIAL_TOKENS) + 1))
+    lengths = draw.integers(shortest, longest + 1, count * sentences)
+    ranks = np.searchsorted(bounds, draw.random(lengths.sum()) * bounds[-1])
+    texts = [" ".join(f"w{rank}" for rank in part) for part in np.split(ranks, np.cumsum(lengths)[:-1])]
+    return [texts[i : i + sentences] for i in range(0, len(texts), sentences)]
+
+
+def synthetic_tokenizer(vocab_size: int, max_length: int) -> Any:
+    """Makes the tokenizer of the synthetic words, whichever of them a corpus has."""
+    words = [*SPECIAL_TOKENS, *(f"w{rank}" for rank in range(vocab_size - len(SPECIAL_TOKENS)))]
+    return ToyBertTokenizer(vocab={word: index for index, word in enumerate(words)}, model_max_length=max_length)
+
+
+def synthetic(count: int, vocab_size: int, max_length: int = 128) -> Corpus:
+    """Gives a synthetic corpus."""
+    tokenizer = synthetic_tokenizer(vocab_size, max_length)
+    return with_stock(synthetic_documents(count, vocab_size), tokenizer, max_length)
+
+
+def pretrain_options(folder: str, **changes: Any) -> PretrainOptions:
+    """Gives the options of a run: our default recipe, with changes."""
+    return PretrainOptions(output_dir=folder, checkpoint_every=NEVER, **changes)
+
+
+def same_maths(dropout: float) -> dict[str, Any]:
+    """Gives a recipe that the peers know too: AdamW for all parameters, BERT's masks and first weights."""
+    return {
+        "epochs": 1,
+        "learning_rate": 1e-3,
+        "muon_learning_rate": 0.0,
+        "dropout": dropout,
+        "mlm_probability": 0.15,
+        "initializer_range": 0.02,
+    }
+
+
+# What TrainingArguments, DataCollatorForLanguageModeling and BertConfig give to those who say nothing.
+LIBRARY_DEFAULTS = {
+    **same_maths(0.1),
+    "learning_rate": 5e-5,
+    "weight_decay": 0.0,
+    "warmup_ratio": 0.0,
+}
+
+
+def our_config(corpus: Corpus, options: PretrainOptions, **size: Any) -> Any:
+    """Gives our configuration of a size, as train/pretrain.py makes it."""
+    return load_config(
+        ROOT,
+        **size,
+        vocab_size=len(corpus.tokenizer),
+        max_position_embeddings=corpus.max_length,
+        hidden_dropout_prob=options.dropout,
+        attention_probs_dropout_prob=options.dropout,
+        initializer_range=options.initializer_range,
+        sparse_prediction=True,
+    )
+
+
+def bert_config(config: Any) -> BertConfig:
+    """Gives the library's configuration of the same model; `gelu_pytorch_tanh` is its fast spelling of our GELU."""
+    fields = config.to_dict().keys() & BertConfig().to_dict().keys() - {"model_type", "architectures", "auto_map"}
+    return BertConfig(**{**{name: getattr(config, name) for name in fields}, "hidden_act": "gelu_pytorch_tanh"})
+
+
+def train_ours(
+    corpus: Corpus, options: PretrainOptions, attach: Any = None, **size: Any
+) -> tuple[nn.Module, dict[str, float]]:
+    """Does what `python -m toybert.train.pretrain` does between reading the text and saving, without validation.
+
+    Args:
+        attach: called with the model before its first step.
+
+    Returns:
+        The trained model, and the mean of its training loss.
+    """
+    accelerator = start(options)
+    training = PretrainDataset(
+        corpus.documents,
+        corpus.tokenizer,
+        mlm_probability=options.mlm_probability,
+        max_length=corpus.max_length,
+        seed=options.seed,
+    )
+    model = AutoModelForPreTraining.from_config(our_config(corpus, options, **size), trust_remote_code=True)
+    if attach:
+        attach(model)
+    progress = train(model, training, options, accelerator, lambda model: {})
+    return model, {"training_loss": float(np.mean([entry["loss"] for entry in progress.train]))}
+
+
+def original_ids(batch: dict[str, Tensor]) -> Tensor:
+    """Undoes the masking of one of our batches."""
+    return torch.where(batch["labels"] != -100, batch["labels"], batch["input_ids"])
+
+
+def text_pairs(corpus: Corpus) -> list[Pair]:
+    """Gives our rows of epoch 0 as text, token for token: so the peers train on the same pairs."""
+    dataset, pairs = PretrainDataset(corpus.documents, corpus.tokenizer, max_length=corpus.max_length), []
+    words = np.array(corpus.tokenizer.convert_ids_to_tokens(range(len(corpus.tokenizer))), dtype=object)
+    for first in range(0, len(dataset), 512):
+        batch = dataset.__getitems__(range(first, min(first + 512, len(dataset))))
+        tokens, segments = words[original_ids(batch).numpy()], batch["token_type_ids"].numpy()
+        for row, size in enumerate(batch["attention_mask"].sum(1).tolist()):
+            split = int(size - segments[row].sum())
+            a, b = tokens[row, 1 : split - 1], tokens[row, split : size - 1]
+            pairs.append((" ".join(a), " ".join(b), 1 - int(batch["next_sentence_label"][row])))
+    return pairs
+
+
+def plain_pairs(documents: Sequence[Sequence[str]], seed: int = 0) -> list[Pair]:
+    """Makes the rows of the two tasks as one does without us: each A with what follows it and with some other B."""
+    draw, pairs = random.Random(seed), []
+    for number, document in enumerate(documents):
+        for a, b in itertools.pairwise(document):
+            other = draw.randrange(len(documents) - 1)
+            false = draw.choice(documents[other + (other >= number)])
+            pairs += [(a, b, 0), (a, false, 1)]
+    return pairs
+
+
+def encode(pairs: Sequence[Pair], corpus: Corpus, padding: bool = False) -> list[dict[str, Any]]:
+    """Tokenises pairs with the library's tokenizer, into a plain list: no row has to be read from Arrow again."""
+    first, second, labels = zip(*pairs, strict=True)
+    encoded = corpus.stock(
+        list(first),
+        list(second),
+        truncation=True,
+        max_length=corpus.max_length,
+        padding="max_length" if padding else False,
+        return_special_tokens_mask=True,  # or the collator works it out in Python for each row
+    )
+    rows = [dict(zip(encoded.keys(), values, strict=True)) for values in zip(*encoded.values(), strict=True)]
+    return [{**row, "next_sentence_label": label} for row, label in zip(rows, labels, strict=True)]
+
+
+def trainer_arguments(options: PretrainOptions, rows: int, grouped: bool) -> TrainingArguments:
+    """Puts a recipe in Trainer's terms, and turns off what costs time beside the training."""
+    steps = options.epochs * -(-rows // options.batch_size)
+    by_length: dict[str, Any] = {}
+    if grouped:  # newer versions of the library renamed it
+        renamed = "train_sampling_strategy" in TrainingArguments.__dataclass_fields__
+        by_length = {"train_sampling_strategy": "group_by_length"} if renamed else {"group_by_length": True}
+    return TrainingArguments(
+        output_dir=options.output_dir,
+        num_train_epochs=options.epochs,
+        per_device_train_batch_size=options.batch_size,
+        learning_rate=options.learning_rate,
+        weight_decay=options.weight_decay,
+        lr_scheduler_type=options.schedule,
+        warmup_steps=round(options.warmup_ratio * steps),
+        max_grad_norm=options.max_grad_norm,
+        optim="adamw_torch_fused",
+        seed=options.seed,
+        use_cpu=True,
+        dataloader_pin_memory=False,
+        remove_unused_columns=False,  # or the special tokens' mask is lost before the collator
+        report_to=[],
+        disable_tqdm=True,
+        save_strategy="no",
+        logging_strategy="no",
+        logging_nan_inf_filter=False,
+        **by_length,
+    )
+
+
+def train_with_trainer(
+    rows: Any, corpus: Corpus, options: PretrainOptions, grouped: bool = False, attach: Any = None, **size: Any
+) -> tuple[nn.Module, dict[str, float]]:
+    """Pre-trains the library's BERT with the library's Trainer and collator on encoded rows."""
+    seed_everything(options.seed)
+    model = BertForPreTraining(bert_config(our_config(corpus, options, **size)))
+    if attach:
+        attach(model)
+    trainer = Trainer(
+        model=model,
+        args=trainer_arguments(options, len(rows), grouped),
+        train_dataset=rows,
+        data_collator=DataCollatorForLanguageModeling(corpus.stock, mlm_probability=options.mlm_probability),
+    )
+    return model, {"training_loss": trainer.train().training_loss}
+
+
+class MaskedOneByOne(TorchDataset):
+    """Masks each row by itself, token by token in Python, as notebooks do."""
+
+    def __init__(self, rows: list[dict[str, Any]], tokenizer: Any, mlm_probability: float):
+        self.rows, self.mask, self.words = rows, tokenizer.mask_token_id, len(tokenizer)
+        self.mlm_probability = mlm_probability
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        row = dict(self.rows[index])
+        ids, special = list(row["input_ids"]), row.pop("special_tokens_mask")
+        labels = [-100] * len(ids)
+        for place, token in enumerate(ids):
+            if not special[place] and random.random() < self.mlm_probability:
+                labels[place], dice = token, random.random()
+                if dice < 0.8:
+                    ids[place] = self.mask
+                elif dice < 0.9:
+                    ids[place] = random.randrange(len(SPECIAL_TOKENS), self.words)
+        return {name: torch.tensor(values) for name, values in {**row, "input_ids": ids, "labels": labels}.items()}
+
+
+def train_in_a_notebook(
+    rows: list[dict[str, Any]], corpus: Corpus, options: PretrainOptions, **size: Any
+) -> tuple[nn.Module, dict[str, float]]:
+    """Pre-trains the library's BERT with a plain loop: padded rows, Adam, `loss.item()` at each step."""
+    seed_everything(options.seed)
+    model = BertForPreTraining(bert_config(our_config(corpus, options, **size)))
+    dataset = MaskedOneByOne(rows, corpus.stock, options.mlm_probability)
+    loader = DataLoader(dataset, batch_size=options.batch_size, shuffle=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=options.learning_rate)
+    model.train()
+    losses = []
+    for _ in range(options.epochs):
+        for batch in loader:
+            optimizer.zero_grad()
+            loss = model(**batch).loss
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    return model, {"training_loss": float(np.mean(losses))}
+
+
+def fixed_batches(corpus: Corpus, rows: int | None = None, batch_size: int = 128) -> list[dict[str, Tensor]]:
+    """Makes the batches that `measure` takes: a corpus with the masks and the pairs of epoch 0, 15 % masked."""
+    dataset = PretrainDataset(corpus.documents, corpus.tokenizer, max_length=corpus.max_length)
+    order = np.argsort(dataset.lengths[:rows], kind="stable")
+    return [dataset.__getitems__(order[i : i + batch_size]) for i in range(0, len(order), batch_size)]
+
+
+@torch.no_grad()
+def measure(model: Any, batches: Sequence[dict[str, Tensor]]) -> dict[str, float]:
+    """Gives the MLM loss and the NSP accuracy of either side's model; BERT's NSP classes are swapped."""
+    was_training = model.training
+    model.eval()
+    loss = right = targets = rows = 0.0
+    for batch in batches:
+        follows = batch["next_sentence_label"]
+        given = 1 - follows if model.config.model_type == "bert" else follows
+        output = model(**{**batch, "next_sentence_label": given})
+        chosen = batch["labels"] != -100
+        logits = output.prediction_logits
+        logits = logits[chosen] if logits.dim() == 3 else logits
+        loss += float(F.cross_entropy(logits, batch["labels"][chosen], reduction="sum"))
+        right += int((output.seq_relationship_logits.argmax(-1) == given).sum())
+        targets, rows = targets + int(chosen.sum()), rows + len(chosen)
+    model.train(was_training)
+    return {"mlm_loss": loss / targets, "nsp_accuracy": right / rows}
+
+
+def check_same_size(corpus: Corpus, options: PretrainOptions, **size: Any) -> int:
+    """Gives the number of parameters.
+
+    Raises:
+        AssertionError: the two sides' models differ in it.
+    """
+    config = our_config(corpus, options, **size)
+    ours = AutoModelForPreTraining.from_config(config, trust_remote_code=True)
+    theirs = BertForPreTraining(bert_config(config))
+    count, other = (sum(p.numel() for p in model.parameters()) for model in (ours, theirs))
+    assert count == other, f"our model has {count} parameters, the library's {other}"
+    return count
+
+
+def check_same_rows(pairs: Sequence[Pair], corpus: Corpus) -> dict[str, int]:
+    """Gives the number of rows and of real tokens.
+
+    Raises:
+        AssertionError: the peers' rows are not ours, token for token.
+    """
+    dataset = PretrainDataset(corpus.documents, corpus.tokenizer, max_length=corpus.max_length)
+    theirs = encode(pairs, corpus)
+    assert len(dataset) == len(theirs), f"{len(dataset)} rows of ours, {len(theirs)} of the peers'"
+    tokens = 0
+    for first in range(0, len(dataset), 512):
+        rows = range(first, min(first + 512, len(dataset)))
+        batch = dataset.__getitems__(rows)
+        for row, ids, size in zip(rows, original_ids(batch), batch["attention_mask"].sum(1).tolist(), strict=True):
+            assert ids[:size].tolist() == theirs[row]["input_ids"], f"row {row} differs"
+            tokens += size
+    return {"rows": len(dataset), "tokens": tokens}

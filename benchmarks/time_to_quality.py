@@ -1,0 +1,260 @@
+"""Seconds of training until a held-out quality on the stories: ours against HF Trainer with two recipes."""
+
+import itertools
+import json
+import random
+import tempfile
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+from torch import nn
+from torch.utils.data import Dataset
+
+from benchmarks import common, peers
+from toybert.train.pretrain import RECIPES
+
+# The best recipe that `--tune` has found for HF Trainer with AdamW; `pairs` and `grouped` are how its rows are fed.
+BEST_ADAMW: dict[str, Any] = {
+    "epochs": 8,
+    "learning_rate": 2e-3,
+    "dropout": 0.0,
+    "mlm_probability": 0.2,
+    "initializer_range": 0.05,
+    "weight_decay": 0.01,
+    "warmup_ratio": 0.06,
+    "pairs": "fresh",
+    "grouped": True,
+}
+# What `--tune` tries, a line after the other, beginning at BEST_ADAMW and keeping what gets there sooner.
+GRID: dict[str, tuple[Any, ...]] = {
+    "learning_rate": (1e-3, 2e-3, 3e-3, 5e-3),
+    "dropout": (0.0, 0.1),
+    "pairs": ("fresh", "fixed"),
+    "mlm_probability": (0.15, 0.2, 0.3),
+    "epochs": (4, 8, 12),
+    "initializer_range": (0.02, 0.05),
+    "grouped": (True, False),
+}
+ROWS: dict[str, dict[str, Any]] = {
+    "ours, default recipe": {"side": "ours", "recipe": {}},
+    "HF Trainer, the seed's recipe": {
+        "side": "HF Trainer",
+        "recipe": {**RECIPES["seed"], "pairs": "fixed", "grouped": False},
+    },
+    "HF Trainer, its best AdamW": {"side": "HF Trainer", "recipe": BEST_ADAMW},
+}
+OURS = next(iter(ROWS))
+TARGETS = ("2.0:0.60", "1.0:0.80", "0.7:0.90")  # MLM loss at most, NSP accuracy at least
+
+
+class Enough(Exception):  # noqa: N818 (not an error)
+    """Ends a run that is good enough, or has had its time."""
+
+
+class FreshPairs(Dataset):
+    """Gives a Trainer's rows whose false B is drawn anew each time, from another document: pairs that never wear out.
+
+    Each A has two rows, with its true next sentence and with a false one, as on our side.
+    """
+
+    def __init__(self, corpus: peers.Corpus):
+        texts = [text for document in corpus.documents for text in document]
+        ids = iter(corpus.stock(texts, add_special_tokens=False)["input_ids"])
+        self.pairs = []  # (document, A, B)
+        for number, document in enumerate(corpus.documents):
+            sentences = [next(ids) for _ in document]
+            self.pairs += [(number, a, b) for a, b in itertools.pairwise(sentences)]
+        self.cls, self.sep = corpus.stock.cls_token_id, corpus.stock.sep_token_id
+        self.max_length, self.special = corpus.max_length, set(corpus.stock.all_special_ids)
+
+    def __len__(self) -> int:
+        return 2 * len(self.pairs)
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        document, a, b = self.pairs[row // 2]
+        if row % 2:
+            other = document
+            while other == document:
+                other, _, b = random.choice(self.pairs)
+        b = b[: self.max_length - 3 - len(a)]
+        ids = [self.cls, *a, self.sep, *b, self.sep]
+        return {
+            "input_ids": ids,
+            "token_type_ids": [0] * (len(a) + 2) + [1] * (len(b) + 1),
+            "attention_mask": [1] * len(ids),
+            "special_tokens_mask": [int(token in self.special) for token in ids],
+            "next_sentence_label": row % 2,
+        }
+
+
+class Watch:
+    """Measures a model from outside, every so many steps, with its own time taken out of the clock."""
+
+    def __init__(self, batches: Any, every: int, cap: float, goal: tuple[float, float]):
+        self.batches, self.every, self.cap, self.goal = batches, every, cap, goal
+        self.began, self.excluded, self.steps = time.perf_counter(), 0.0, 0
+        self.curve: list[dict[str, float]] = []
+
+    def attach(self, model: nn.Module) -> None:
+        model.register_forward_pre_hook(self.tick)
+
+    def tick(self, model: nn.Module, inputs: Any) -> None:
+        if model.training:
+            if self.steps and self.steps % self.every == 0:
+                self.look(model)
+            self.steps += 1
+
+    def look(self, model: nn.Module) -> None:
+        """Adds a point to the curve.
+
+        Raises:
+            Enough: the goal is reached, or the time is over.
+        """
+        stopped = time.perf_counter()
+        seconds = stopped - self.began - self.excluded
+        self.curve.append({"step": self.steps, "seconds": seconds, **peers.measure(model, self.batches)})
+        self.excluded += time.perf_counter() - stopped
+        if seconds > self.cap or reached(self.curve[-1], self.goal):
+            raise Enough
+
+
+def reached(point: dict[str, float], goal: tuple[float, float]) -> bool:
+    return point["mlm_loss"] <= goal[0] and point["nsp_accuracy"] >= goal[1]
+
+
+def one_run(spec: dict[str, Any]) -> dict[str, Any]:
+    """Trains once, from text in memory, and gives the curve of what it had learnt by when."""
+    corpus = peers.stories(spec["documents"])
+    validation = peers.stories(spec["documents"], split="validation")
+    recipe = dict(spec["recipe"])
+    pairs, grouped = recipe.pop("pairs", None), recipe.pop("grouped", False)
+    fixed = peers.text_pairs(corpus) if pairs == "fixed" else []  # made beforehand: the peer gets this for nothing
+    if spec["side"] != "ours":
+        recipe.setdefault("muon_learning_rate", 0.0)
+    batches = peers.fixed_batches(validation)
+    with tempfile.TemporaryDirectory() as folder, common.silence():
+        options = peers.pretrain_options(folder, seed=spec["seed"], **recipe)
+        watch = Watch(batches, spec["every"], spec["cap"], tuple(spec["goal"]))
+        try:
+            if spec["side"] == "ours":
+                model, _ = peers.train_ours(corpus, options, watch.attach)
+            else:
+                rows = FreshPairs(corpus) if pairs == "fresh" else peers.encode(fixed, corpus)
+                model, _ = peers.train_with_trainer(rows, corpus, options, grouped, watch.attach)
+            watch.look(model)  # after the last step
+        except Enough:
+            pass
+    return {"curve": watch.curve, "evaluation_seconds": watch.excluded}
+
+
+def run(row: dict[str, Any], seed: int, options: Any) -> dict[str, Any]:
+    """Does a run in a process of its own, so that none finds the way prepared by another."""
+    spec = {**row, "seed": seed, "goal": options.goals[-1]}
+    spec |= {name: getattr(options, name) for name in ("every", "cap", "documents")}
+    return common.child("benchmarks.time_to_quality", spec)
+
+
+def seconds_to(found: dict[str, Any], goal: tuple[float, float]) -> float | None:
+    """Gives the seconds of the first point that reaches a goal, None where no point does."""
+    return next((point["seconds"] for point in found["curve"] if reached(point, goal)), None)
+
+
+def against_the_clock(runs: list[dict[str, Any]], goal: tuple[float, float]) -> str:
+    """Says when the runs of a row reached a goal: the median and the extremes, or how many never did."""
+    times = [seconds_to(found, goal) for found in runs]
+    there = sorted(value for value in times if value is not None)
+    if len(there) < len(times):
+        longest = max(found["curve"][-1]["seconds"] for found in runs)
+        return f"{len(times) - len(there)} of {len(times)} not in {longest:.0f} s"
+    return f"{np.median(there):.0f} ({there[0]:.0f} - {there[-1]:.0f})"
+
+
+def ratio(runs: list[dict[str, Any]], ours: list[dict[str, Any]], goal: tuple[float, float]) -> dict[str, Any] | None:
+    """Gives the paired ratios of seconds to a goal; a run that never got there counts with what it was given."""
+    times, given = [seconds_to(found, goal) for found in runs], [found["curve"][-1]["seconds"] for found in runs]
+    reference = [seconds for found in ours if (seconds := seconds_to(found, goal)) is not None]
+    if len(reference) < len(ours):
+        return None
+    found = common.ratios([time or most for time, most in zip(times, given, strict=True)], reference)
+    return {**found, "at_least": None in times}
+
+
+def compare(options: Any) -> None:
+    """Runs every row with every seed, in another order for each."""
+    numbers = iter(range(options.rounds * len(ROWS)))
+    seeds: dict[str, list[int]] = {name: list(range(options.rounds)) for name in options.rows}
+
+    def turn(name: str) -> dict[str, Any]:
+        found = run(ROWS[name], seed := seeds[name].pop(0), options)
+        last = found["curve"][-1]
+        print(
+            f"{next(numbers) + 1}: {name}, seed {seed}: {last['seconds']:.0f} s, {last['step']} steps, "
+            f"MLM loss {last['mlm_loss']:.3f}, NSP accuracy {last['nsp_accuracy']:.3f}",
+            flush=True,
+        )
+        return found
+
+    runs = common.interleaved({name: partial(turn, name) for name in options.rows}, options.rounds)
+    results: dict[str, Any] = {name: {"recipe": ROWS[name], "runs": found} for name, found in runs.items()}
+    lines = []
+    for goal in options.goals:
+        for name in runs:
+            times = ratio(runs[name], runs[OURS], goal) if OURS in runs and name != OURS else None
+            results[name][f"{goal[0]}:{goal[1]}"] = {
+                "seconds": [seconds_to(found, goal) for found in runs[name]],
+                "ours_is_faster": times,
+            }
+            shown = f"{'at least ' if times['at_least'] else ''}{common.show(times)}" if times else ""
+            lines.append((f"{goal[0]} and {goal[1]}", name, against_the_clock(runs[name], goal), shown))
+    header = ("MLM loss and NSP accuracy", "row", "seconds (least - most)", "ours is faster by")
+    text = f"{options.rounds} seeds, measured every {options.every} steps.\n\n{common.table(header, lines)}"
+    common.report("time_to_quality", options, results, text)
+
+
+def tune(options: Any) -> None:
+    """Looks for the peer's best recipe, one field after the other, by the seconds to the last goal, then by loss."""
+    best, lines, tried = dict(BEST_ADAMW), [], []
+
+    def score(recipe: dict[str, Any]) -> tuple[float, float]:
+        found = run({"side": "HF Trainer", "recipe": recipe}, 0, options)
+        seconds, last = seconds_to(found, options.goals[-1]), found["curve"][-1]
+        tried.append({"recipe": recipe, "seconds_to_goal": seconds, "last": last})
+        return (float("inf") if seconds is None else seconds), last["mlm_loss"]
+
+    top = score(best)
+    lines.append(("start", "", f"{top[0]:.0f}", f"{top[1]:.3f}", "kept"))
+    for field, values in GRID.items():
+        for value in [value for value in values if value != best[field]][: 1 if options.smoke else None]:
+            found = score({**best, field: value})
+            kept = found < top
+            lines.append((field, value, f"{found[0]:.0f}", f"{found[1]:.3f}", "kept" if kept else ""))
+            print(*lines[-1], flush=True)
+            if kept:
+                best, top = {**best, field: value}, found
+    header = ("field", "value", "seconds to the goal", "MLM loss at the end", "")
+    text = f"Goal: {options.goals[-1]}\n\n{common.table(header, lines)}\n\nBest: `{json.dumps(best)}`"
+    common.report("time_to_quality_tune", options, {"best": best, "tried": tried}, text)
+
+
+def main() -> None:
+    parser = common.parser(__doc__, rounds=3)
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW", help="; ".join(ROWS))
+    parser.add_argument("--targets", nargs="+", default=TARGETS, help="MLM loss:NSP accuracy, the hardest last")
+    parser.add_argument("--every", type=int, default=100, help="steps between measurements")
+    parser.add_argument("--cap", type=float, default=1800.0, help="seconds of training after which a run is given up")
+    parser.add_argument("--documents", type=int, help="of the corpus (default: all)")
+    parser.add_argument("--tune", action="store_true", help="look for the peer's best AdamW recipe instead")
+    options = common.parse(parser)
+    if options.child:
+        print(json.dumps(one_run(options.child)), flush=True)
+        return
+    if options.smoke:
+        options.every, options.cap, options.documents = 2, 0.3, 8
+    options.goals = [tuple(float(number) for number in target.split(":")) for target in options.targets]
+    tune(options) if options.tune else compare(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Which rows make a batch: those of similar length, others each epoch."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from torch.utils.data import Sampler
+
+
+class LengthBatchSampler(Sampler[list[int]]):
+    """Yields batches of rows of similar length, in another order and company each epoch.
+
+    The rows are shuffled, sorted by length within windows of some batches, cut into batches, and the batches shuffled:
+    little padding, and still no row meets the same neighbours twice. Each `group` of consecutive rows stays together.
+
+    Raises:
+        ValueError: the batch size is not a multiple of `group`.
+    """
+
+    def __init__(self, lengths: np.ndarray, batch_size: int, seed: int = 0, group: int = 1, window: int = 32):
+        if batch_size % group:
+            raise ValueError(f"batch_size {batch_size} is not a multiple of {group}, the rows that go together")
+        self.lengths, self.batch_size, self.seed, self.group = np.asarray(lengths), batch_size, seed, group
+        self.window = window
+        self.drop_last = False
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Turns to the order of an epoch."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return -(-len(self.lengths) // self.batch_size)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        random = np.random.default_rng([self.seed, self.epoch])
+        order = random.permutation(len(self.lengths) // self.group)[:, None] * self.group + np.arange(self.group)
+        order = order.reshape(-1)
+        batches = []
+        for start in range(0, len(order), self.batch_size * self.window):
+            part = order[start : start + self.batch_size * self.window]
+            part = part[np.argsort(self.lengths[part], kind="stable")]
+            batches += [part[i : i + self.batch_size] for i in range(0, len(part), self.batch_size)]
+        full = len(self.lengths) // self.batch_size
+        for index in random.permutation(full):
+            yield batches[index].tolist()
+        for batch in batches[full:]:  # a smaller batch comes last: accelerate shares out and gathers on that premise
+            yield batch.tolist()
