@@ -18,6 +18,7 @@ from transformers import AutoModelForPreTraining, AutoModelForSequenceClassifica
 
 from toybert.train.hub import save_stock_tokenizer
 
+pytestmark = pytest.mark.slow  # five processes import everything
 AUTO_MAP = json.loads((ROOT / "config.json").read_text(encoding="utf-8"))["auto_map"]
 TEXT = "the dog saw the cat and began to [MASK]."
 CONSTANT = b"\n\nToyBertModel.constant = 2\n"  # the edited code says

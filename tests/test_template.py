@@ -13,6 +13,7 @@ from loopback import Hub
 from test_loading import make_corpora
 from transformers import AutoModelForPreTraining, AutoTokenizer, BertConfig, BertForPreTraining
 
+pytestmark = pytest.mark.slow
 SECTION = "\n## Make your own model from this\n"
 OLD, NEW = b"toybert", "tinyfoo"
 TEXT = "the cat [MASK] ."

@@ -189,6 +189,7 @@ print(len(dataset), memory("VmHWM") - before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="measures memory as Linux counts it")
+@pytest.mark.slow
 def test_a_hundred_thousand_sentences_take_less_than_100_mb(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     words = random.integers(0, 2000, (10_000, 10, 12)).tolist()
