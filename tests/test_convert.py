@@ -217,7 +217,7 @@ def test_what_is_no_part_of_bert_is_left_out_and_named(tmp_path, monkeypatch, ca
     [
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
         ({"is_decoder": True}, "is_decoder is True"),
-        ({"add_cross_attention": True, "is_decoder": True}, "is_decoder is True"),
+        ({"add_cross_attention": True}, "add_cross_attention is True"),
         ({"hidden_act": "relu"}, "hidden_act must be one of .* got 'relu'"),
         ({"model_type": "roberta"}, "model_type is 'roberta'"),
         ({"model_type": None}, "model_type is None"),
@@ -242,6 +242,16 @@ def test_a_missing_source_and_a_full_target_are_refused(tmp_path):
     (tmp_path / "bert" / "model.safetensors").unlink()
     with pytest.raises(OSError, match=r"model\.safetensors"):
         convert(tmp_path / "bert", tmp_path / "toybert")
+
+
+@pytest.mark.parametrize("kept", [0, 4, 1000], ids=["empty", "torn head", "torn"])
+def test_damaged_weights_are_refused_in_one_sentence(kept, tmp_path):
+    make_bert(tmp_path / "bert")
+    path = tmp_path / "bert" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises((ValueError, OSError), match=r"bert|safetensors"):
+        convert(tmp_path / "bert", tmp_path / "toybert")
+    assert not (tmp_path / "toybert").exists()
 
 
 def test_word_pieces_keep_their_tokenizer_both_ways(tmp_path):

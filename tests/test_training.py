@@ -51,7 +51,7 @@ def sentiment(tmp_path_factory: pytest.TempPathFactory) -> str:
         {"text": f"the {thing} number {i} is {word}.", "label": label}
         for i in range(10)
         for thing in ("cat", "house")
-        for word, label in (("red", 0), ("old", 1))
+        for word, label in (("red", 0), ("old", 1), ("here", 0))
     ]
     return write_splits(tmp_path_factory.mktemp("data") / "sentiment", rows)
 
@@ -283,6 +283,13 @@ def test_finetuning_moves_every_parameter_and_learns(pretrained: Path, sentiment
     history = json.loads((tmp_path / "run" / "history.json").read_text())["validation"]
     assert [entry["epoch"] for entry in history] == list(range(1, 9))
     assert all({"train_accuracy", "accuracy", "loss"} <= set(entry) for entry in history)
+    assert "| accuracy | 100.0% | the commonest class 66.7% |" in (tmp_path / "run" / "README.md").read_text()
+
+
+def test_the_card_of_a_run_compares_with_the_commonest_word(pretrained: Path) -> None:
+    accuracy = history(pretrained)["validation"][-1]["mlm_accuracy"]
+    expected = f"| masked words, 15 % | {accuracy:.1%} | the commonest word {1 / 7:.1%} |"  # a sentence has 7 words
+    assert expected in (pretrained / "README.md").read_text()
 
 
 def test_every_file_of_a_run_is_there(pretrained: Path) -> None:
