@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers import make_checkpoint
 from safetensors.torch import load_file
 from transformers import (
     AutoConfig,
@@ -284,6 +285,12 @@ def test_finetuning_moves_every_parameter_and_learns(pretrained: Path, sentiment
     assert [entry["epoch"] for entry in history] == list(range(1, 9))
     assert all({"train_accuracy", "accuracy", "loss"} <= set(entry) for entry in history)
     assert "| accuracy | 100.0% | the commonest class 66.7% |" in (tmp_path / "run" / "README.md").read_text()
+
+
+def test_a_model_of_fewer_positions_is_finetuned_on_what_it_takes(sentiment: str, tmp_path: Path) -> None:
+    folder = make_checkpoint(tmp_path / "short", max_position_embeddings=6)  # the texts have 9 tokens
+    options = FinetuneOptions(output_dir=str(tmp_path / "run"), model=str(folder), corpus=sentiment, epochs=1)
+    assert 0 < train_finetuning(options)["accuracy"] <= 1
 
 
 def test_the_card_of_a_run_compares_with_the_commonest_word(pretrained: Path) -> None:

@@ -19,7 +19,7 @@ from transformers import AutoModelForPreTraining, AutoModelForSequenceClassifica
 from toybert.train import baselines, cli
 from toybert.train.corpus import CORPORA, check_labels, load_corpus
 from toybert.train.data import FinetuneDataset, PretrainDataset, as_is
-from toybert.train.hub import check_vocabulary, load_config, load_model, load_tokenizer
+from toybert.train.hub import check_vocabulary, load_config, load_model, load_tokenizer, longest_input
 from toybert.train.sampler import LengthBatchSampler
 
 FEWEST_FOR_HARD = 100  # documents; among fewer, some have no other that shares a person or the topic
@@ -196,7 +196,8 @@ def classification_report(folder: str | Path, corpus: DatasetDict, accelerator: 
     for name, rows in corpus.items():
         check_labels(rows["label"], load_config(folder).num_labels, f"{name}.jsonl")
     with accelerator.main_process_first():
-        test = FinetuneDataset(corpus["test"]["text"], corpus["test"]["label"], tokenizer)
+        longest = longest_input(tokenizer, load_config(folder))
+        test = FinetuneDataset(corpus["test"]["text"], corpus["test"]["label"], tokenizer, longest)
     figures = evaluate_classification(model, evaluation_loader(test, accelerator), accelerator)
     train, validation, test_rows = (
         (corpus[split]["text"][:], corpus[split]["label"][:]) for split in ("train", "validation", "test")

@@ -11,7 +11,7 @@ from toybert.train.card import shown, write_card
 from toybert.train.corpus import CORPORA, check_labels, load_corpus
 from toybert.train.data import FinetuneDataset
 from toybert.train.evaluate import evaluate_classification, evaluation_loader
-from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer
+from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer, longest_input
 from toybert.train.loop import LoopOptions, finish, option, start, train
 from toybert.train.plots import plot_finetuning
 
@@ -54,7 +54,7 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
 
     with accelerator.main_process_first():  # it tokenises, the others find what it made
         training, validation = (
-            FinetuneDataset(corpus[split]["text"], corpus[split]["label"], tokenizer)
+            FinetuneDataset(corpus[split]["text"], corpus[split]["label"], tokenizer, longest_input(tokenizer, config))
             for split in ("train", "validation")
         )
     if training.dropped:

@@ -85,6 +85,11 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerBase, config: Any, folder: st
         raise ValueError(f"in {folder} the tokenizer has {len(tokenizer)} tokens, the model {config.vocab_size}")
 
 
+def longest_input(tokenizer: PreTrainedTokenizerBase, config: Any) -> int:
+    """Gives the number of tokens that a checkpoint takes: its tokenizer's limit, or its model's where that is less."""
+    return min(tokenizer.model_max_length, config.max_position_embeddings)
+
+
 def save_hub_folder(model: Any, tokenizer: PreTrainedTokenizerBase, folder: Path, **restored: Any) -> None:
     """Saves a model, its tokenizer and its code as a folder that loads by itself with trust_remote_code.
 
