@@ -138,8 +138,9 @@ class MultiHeadAttention(nn.Module):
         B, S, D = x.shape
         H = self.config.num_attention_heads
         K = D // H
+        # (B, H, S, K) each
         q, k, v = (linear(x).view(B, S, H, K).transpose(1, 2) for linear in (self.query, self.key, self.value))
-        dropout = self.config.attention_probs_dropout_prob if self.training else 0.0  # q, k, v: (B, H, S, K)
+        dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
 
         if self.config._attn_implementation == "sdpa" and not output_attentions:
             weights = None
