@@ -70,6 +70,13 @@ def cross_entropy(logits: Tensor, labels: Tensor, num_items: Tensor | int | None
     return total / torch.as_tensor(num_items).clamp(min=1)  # nothing to learn from: a loss of 0, not NaN
 
 
+def without_padding(attention_mask: Tensor) -> bool:
+    """Tells whether every token is real, where it can be known without waiting: then no mask has to be made."""
+    on_cpu = attention_mask.device.type == "cpu"  # a GPU would have to catch up first
+    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()  # a graph has to hold for other masks too
+    return on_cpu and not traced and bool(attention_mask.all())
+
+
 class BERTEmbedding(nn.Module):
     """Sums what a token is, which segment it stands in and where: all three are learned (section 3, figure 2)."""
 
@@ -122,27 +129,26 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, config: ToyBertConfig):
         super().__init__()
         D = config.hidden_size
-        self.config = config
+        self.num_heads = config.num_attention_heads
+        self.dropout_probability = config.attention_probs_dropout_prob
         self.query = nn.Linear(D, D)
         self.key = nn.Linear(D, D)
         self.value = nn.Linear(D, D)
         self.output = nn.Linear(D, D)
 
-    def forward(
-        self, x: Tensor, mask: Tensor | None = None, output_attentions: bool = False
-    ) -> tuple[Tensor, Tensor | None]:
-        """Gives (B, S, D), and the weights (B, H, S, S) where the formula was written out, else None.
+    def forward(self, x: Tensor, mask: Tensor | None = None, written_out: bool = True) -> tuple[Tensor, Tensor | None]:
+        """Gives (B, S, D), and the weights (B, H, S, S) where the formula is written out, else None.
 
         `mask`, bool (B, 1, 1, S), is True where a position may be attended to.
         """
         B, S, D = x.shape
-        H = self.config.num_attention_heads
+        H = self.num_heads
         K = D // H
         # (B, H, S, K) each
         q, k, v = (linear(x).view(B, S, H, K).transpose(1, 2) for linear in (self.query, self.key, self.value))
-        dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
+        dropout = self.dropout_probability if self.training else 0.0
 
-        if self.config._attn_implementation == "sdpa" and not output_attentions:
+        if not written_out:
             weights = None
             heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
         else:
@@ -178,10 +184,8 @@ class TransformerEncoderLayer(GradientCheckpointingLayer):  # a module that the 
         self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(
-        self, x: Tensor, mask: Tensor | None = None, output_attentions: bool = False
-    ) -> tuple[Tensor, Tensor | None]:
-        attended, weights = self.attention(x, mask, output_attentions)
+    def forward(self, x: Tensor, mask: Tensor | None = None, written_out: bool = True) -> tuple[Tensor, Tensor | None]:
+        attended, weights = self.attention(x, mask, written_out)
         x = self.attention_norm(x + self.dropout(attended))
         x = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
         return x, weights
@@ -336,13 +340,15 @@ class ToyBertModel(ToyBertPreTrainedModel):
         if attention_mask is not None:
             if attention_mask.shape != (B, S):
                 raise ValueError(f"attention_mask has shape {tuple(attention_mask.shape)}, the input has {(B, S)}")
-            mask = attention_mask.bool()[:, None, None, :]  # (B, 1, 1, S)
-            mask = mask | ~mask.any(-1, keepdim=True)  # a row of nothing but padding attends to all of it: no NaN
+            if not without_padding(attention_mask):
+                mask = attention_mask.bool()[:, None, None, :]  # (B, 1, 1, S)
+                mask = mask | ~mask.any(-1, keepdim=True)  # a row of nothing but padding attends to all of it: no NaN
+        written_out = output_attentions or self.config._attn_implementation != "sdpa"
 
         x = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
         hidden_states, attentions = [x], []
         for layer in self.layers:
-            x, weights = layer(x, mask, output_attentions)
+            x, weights = layer(x, mask, written_out)
             hidden_states.append(x)
             attentions.append(weights)
 

@@ -10,7 +10,6 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 os.environ.setdefault("OMP_NUM_THREADS", str(CORES))
 SETTINGS = {
     "OMP_NUM_THREADS": os.environ["OMP_NUM_THREADS"],
-    "OMP_WAIT_POLICY": "PASSIVE",  # threads that spin while they wait starve each other when a core is busy
     "RAYON_NUM_THREADS": os.environ["OMP_NUM_THREADS"],  # of the Rust tokenizers
     "TOKENIZERS_PARALLELISM": "true",
     "CUDA_VISIBLE_DEVICES": "",  # both sides run on the CPU

@@ -382,6 +382,30 @@ def test_a_row_of_nothing_but_padding_stays_finite_and_by_itself(
     torch.testing.assert_close(after.prediction_logits[[0, 2]], before.prediction_logits[[0, 2]])
 
 
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_a_mask_of_nothing_but_real_tokens_is_as_good_as_none(
+    make: Callable, batch: dict[str, Tensor], implementation: str
+) -> None:
+    model = make(ToyBertForPreTraining, implementation)
+    batch["attention_mask"] = torch.ones_like(batch["attention_mask"])
+    masked = model(**batch).to_tuple()
+    del batch["attention_mask"]
+    assert all(torch.equal(a, b) for a, b in zip(masked, model(**batch).to_tuple(), strict=True))
+
+
+@pytest.mark.parametrize("how", ["exported", "traced"])
+def test_a_graph_made_without_padding_holds_with_padding(make: Callable, batch: dict[str, Tensor], how: str) -> None:
+    model = make(ToyBertModel)
+    padded = (batch["input_ids"], batch["attention_mask"])
+    real = (padded[0], torch.ones_like(padded[1]))
+    if how == "exported":
+        graph = torch.export.export(model, real).module()
+    else:
+        graph = torch.jit.trace(model, real, strict=False)
+    found = graph(*padded)
+    torch.testing.assert_close(found["last_hidden_state"], model(*padded).last_hidden_state)
+
+
 @each_class
 def test_inputs_embeds_replace_input_ids(make: Callable, batch: dict[str, Tensor], cls: type) -> None:
     model = make(cls)

@@ -9,13 +9,28 @@ from torch import Tensor, nn
 def orthogonalised(matrices: Tensor, steps: int = 5) -> Tensor:
     """Moves all singular values of a stack of matrices (N, rows, columns) near to 1, rows <= columns.
 
-    Newton-Schulz iteration with the quintic polynomial of Jordan et al. 2024 (Muon), which needs only matrix products.
+    Newton-Schulz iteration with the quintic polynomial of Jordan et al. 2024 (Muon), which needs only matrix products:
+    with the Gram matrix G = X X^T, a step is X <- (a + b G + c G^2) X.
     """
+    a, b, c = 3.4445, -4.7750, 2.0315
     x = matrices / (matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7)
-    for _ in range(steps):
-        gram = x @ x.mT
-        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
-    return x
+    rows, columns = x.shape[-2:]
+    if columns < 2 * rows or x.dtype != torch.float32:
+        for _ in range(steps):
+            gram = x @ x.mT
+            x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+        return x
+    # All steps of a wide matrix can be done on its small Gram matrix, since with P = a + b G + c G^2 the next one is
+    # P G P, and X be multiplied once. In half precision that is not accurate enough.
+    gram = x @ x.mT
+    product = None
+    for step in range(steps):
+        polynomial = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        polynomial.diagonal(dim1=-2, dim2=-1).add_(a)
+        product = polynomial if product is None else polynomial @ product
+        if step < steps - 1:
+            gram = polynomial @ gram @ polynomial
+    return product @ x
 
 
 class Muon(torch.optim.Optimizer):
