@@ -205,7 +205,9 @@ def encode(pairs: Sequence[Pair], corpus: Corpus, padding: bool = False) -> list
     return [{**row, "next_sentence_label": label} for row, label in zip(rows, labels, strict=True)]
 
 
-def trainer_arguments(options: PretrainOptions, rows: int, grouped: bool) -> TrainingArguments:
+def trainer_arguments(
+    options: PretrainOptions, rows: int, grouped: bool, adam_beta2: float = 0.999
+) -> TrainingArguments:
     """Puts a recipe in Trainer's terms, and turns off what costs time beside the training."""
     steps = options.epochs * -(-rows // options.batch_size)
     by_length: dict[str, Any] = {}
@@ -222,6 +224,7 @@ def trainer_arguments(options: PretrainOptions, rows: int, grouped: bool) -> Tra
         warmup_steps=round(options.warmup_ratio * steps),
         max_grad_norm=options.max_grad_norm,
         optim="adamw_torch_fused",
+        adam_beta2=adam_beta2,
         seed=options.seed,
         use_cpu=True,
         dataloader_pin_memory=False,
@@ -236,7 +239,13 @@ def trainer_arguments(options: PretrainOptions, rows: int, grouped: bool) -> Tra
 
 
 def train_with_trainer(
-    rows: Any, corpus: Corpus, options: PretrainOptions, grouped: bool = False, attach: Any = None, **size: Any
+    rows: Any,
+    corpus: Corpus,
+    options: PretrainOptions,
+    grouped: bool = False,
+    attach: Any = None,
+    adam_beta2: float = 0.999,
+    **size: Any,
 ) -> tuple[nn.Module, dict[str, float]]:
     """Pre-trains the library's BERT with the library's Trainer and collator on encoded rows."""
     seed_everything(options.seed)
@@ -245,7 +254,7 @@ def train_with_trainer(
         attach(model)
     trainer = Trainer(
         model=model,
-        args=trainer_arguments(options, len(rows), grouped),
+        args=trainer_arguments(options, len(rows), grouped, adam_beta2),
         train_dataset=rows,
         data_collator=DataCollatorForLanguageModeling(corpus.stock, mlm_probability=options.mlm_probability),
     )
