@@ -18,6 +18,16 @@ ARGUMENTS = {
 }
 
 
+@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
+def test_the_cards_table_of_speed_says_what_was_measured() -> None:
+    code = (
+        "import json; from benchmarks.summary import FIGURES, block;"
+        "print(block(json.loads((FIGURES / 'speed.json').read_text('utf-8'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
+    assert f"<!-- speed -->\n{done.stdout}<!-- /speed -->" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
 @pytest.mark.parametrize("name", ARGUMENTS)

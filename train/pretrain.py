@@ -36,7 +36,7 @@ RECIPES: dict[str, dict[str, Any]] = {
 class PretrainOptions(LoopOptions):
     """Holds the options of a pre-training run; the defaults are the recipe that learns most in the time."""
 
-    epochs: int = option("Passes over the training pairs.", 10)
+    epochs: int = option("Passes over the training pairs.", 8)
     learning_rate: float = option("AdamW's peak learning rate.", 2e-3)
     muon_learning_rate: float = option("Muon's, for the layers' matrices; 0 leaves them to AdamW.", 0.008)
     dropout: float = option("During this run; config.json keeps its own.", 0.0)

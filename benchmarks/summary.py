@@ -1,0 +1,160 @@
+"""Puts what the benchmarks found into one picture, figures/speed.png, and into the README's table."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+
+from benchmarks import common
+from toybert.train.release import replaced
+
+FIGURES = common.ROOT / "figures"
+SIZES = {
+    "toy": "the shipped size",
+    "2x128-8k": "2 x 128, 8,000 words",
+    "2x128-30k": "2 x 128, 30,000 words",
+    "4x256-8k": "4 x 256, 8,000 words",
+}
+PEERS = {
+    "dynamic": "HF Trainer",
+    "grouped": "HF Trainer, batches by length",
+    "padded": "HF Trainer, padded to 64",
+    "notebook": "a notebook's loop",
+}
+EPOCH, QUALITY, ANSWER = "An epoch from text", "Training to a quality", "An answer"
+
+
+def pretrain(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Gives the rows of the benchmark of that name; so do the next two."""
+    rows = []
+    for size, found in results.items():
+        for name, row in found["rows"].items():
+            if "ours_is_faster" in row:
+                kind, _, rest = name.partition(", ")
+                what = "our default recipe against its defaults" if "library" in rest else rest
+                rows.append(entry(EPOCH, f"{SIZES[size]}, {what}", PEERS[kind], row["ours_is_faster"]))
+    return rows
+
+
+def time_to_quality(results: dict[str, Any]) -> list[dict[str, Any]]:
+    rows = []
+    for name, row in results.items():
+        goals = {goal: found for goal, found in row.items() if ":" in goal and found["ours_is_faster"]}
+        for goal, found in goals.items():
+            loss, accuracy = goal.split(":")
+            what = f"masked words {loss} nats, next sentence {float(accuracy):.0%}"
+            rows.append(entry(QUALITY, what, name, found["ours_is_faster"]))
+    return rows
+
+
+def inference(results: dict[str, Any]) -> list[dict[str, Any]]:
+    rows = []
+    for group, what in (("one", "one sentence"), ("batch", "32 sentences")):
+        for name, row in results.get(group, {"rows": {}})["rows"].items():
+            how, _, peer = name.rpartition(", ")
+            if "ours_is_faster" in row:
+                peer = {"BERT": "transformers' BERT", "ONNX Runtime": "the same weights in ONNX Runtime"}[peer]
+                rows.append(entry(ANSWER, f"{what}, {how}", peer, row["ours_is_faster"]))
+    return rows
+
+
+def entry(group: str, what: str, peer: str, ratio: dict[str, Any]) -> dict[str, Any]:
+    """Makes a row: what is measured, against whom, and by what factor ours is faster, with the quartiles."""
+    rounded = {name: round(ratio[name], 3) for name in ("median", "q1", "q3")}
+    return {"group": group, "what": what, "peer": peer, **rounded, "at_least": bool(ratio.get("at_least"))}
+
+
+READERS = {"pretrain": pretrain, "time_to_quality": time_to_quality, "inference": inference}
+
+
+def collect(folder: Path) -> dict[str, Any]:
+    """Gives the rows of every benchmark that has left its results in a folder, and how each was run."""
+    rows: list[dict[str, Any]] = []
+    runs, floor, overhead = {}, {}, None
+    for name in (*READERS, "overhead"):
+        path = folder / f"{name}.json"
+        if not path.exists():
+            print(f"left out {name}: there is no {path}")
+            continue
+        record = json.loads(path.read_text(encoding="utf-8"))
+        runs[name] = {"rounds": record["options"]["rounds"], **record["machine"]}
+        if name == "overhead":
+            overhead = {each: round(record["results"]["overhead"][each], 4) for each in ("median", "q1", "q3")}
+            continue
+        rows += READERS[name](record["results"])
+        if name == "pretrain" and "toy" in record["results"]:
+            toy = record["results"]["toy"]["rows"]
+            floor = {
+                row: round(found["share_of_floor"]["median"], 3) for row, found in toy.items() if row[:4] == "ours"
+            }
+            floor["with Muon"] = round(toy["ours, default recipe"]["share_with_muon"]["median"], 3)
+    return {"rows": rows, "share_of_floor": floor, "overhead_of_accelerate": overhead, "runs": runs}
+
+
+def block(found: dict[str, Any]) -> str:
+    """Writes the README's table."""
+    lines = []
+    for row in found["rows"]:
+        ratio = f"{'at least ' if row['at_least'] else ''}**{row['median']:.2f}** ({row['q1']:.2f} - {row['q3']:.2f})"
+        lines.append((f"{row['group']}: {row['what']}", row["peer"], ratio))
+    text = common.table(("", "against", "ours is faster by (quartiles)"), lines)
+    floor, overhead = found["share_of_floor"], found["overhead_of_accelerate"]
+    if floor:
+        text += (
+            f"\n\nOf the time that the matrix products alone would take, an epoch of the shipped size has "
+            f"{floor['ours, dropout 0']:.0%} with AdamW and {floor['ours, default recipe']:.0%} with the default recipe "
+            f"({floor['with Muon']:.0%} where Muon's own products count)."
+        )
+    if overhead:
+        text += (
+            f" accelerate and the log cost {overhead['median']:.1%} ({overhead['q1']:.1%} - {overhead['q3']:.1%}) over "
+            "a bare loop."
+        )
+    return text
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """Draws the ratios as bars on a logarithmic scale, with their quartiles; to the right of 1, ours is faster."""
+    figure, axes = plt.subplots(figsize=(9, 0.27 * len(rows) + 1.2))
+    colours = dict(zip((EPOCH, QUALITY, ANSWER), ("tab:blue", "tab:green", "tab:orange"), strict=True))
+    names = [f"{row['what']}\nagainst {row['peer']}" for row in rows]
+    for place, row in enumerate(rows):
+        error = [[row["median"] - row["q1"]], [row["q3"] - row["median"]]]
+        axes.barh(place, row["median"] - 1, left=1, color=colours[row["group"]], height=0.7)
+        axes.errorbar(row["median"], place, xerr=error, color="black", linewidth=1, capsize=2)
+    axes.set_yticks(range(len(rows)), names, fontsize=6.5)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    ticks = [0.25, 0.5, 1, 1.5, 2, 3, 5, 8, 12]
+    low, high = min(0.8, *(row["q1"] for row in rows)), max(2.0, *(row["q3"] for row in rows))
+    ticks = [tick for tick in ticks if low * 0.9 <= tick <= high * 1.1]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.axvline(1, color="black", linewidth=1)
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_axisbelow(True)
+    axes.set(xlabel="ours is faster by (median of paired runs; the lines are quartiles)")
+    used = [group for group in colours if any(row["group"] == group for row in rows)]
+    axes.legend([plt.Rectangle((0, 0), 1, 1, color=colours[group]) for group in used], used, fontsize=7)
+    figure.savefig(path, dpi=120, bbox_inches="tight")
+    plt.close(figure)
+
+
+def main() -> None:
+    found = collect(common.ROOT / "outputs" / "benchmarks")
+    FIGURES.mkdir(exist_ok=True)
+    (FIGURES / "speed.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    draw(found["rows"], FIGURES / "speed.png")
+    readme = common.ROOT / "README.md"
+    card = replaced(readme.read_text(encoding="utf-8"), r"<!-- speed -->\n(.*?)<!-- /speed -->", block(found) + "\n")
+    readme.write_text(card, encoding="utf-8")
+    print(block(found))
+
+
+if __name__ == "__main__":
+    main()
