@@ -23,7 +23,7 @@ class Size:
     width: int = 128
     heads: int = 4
     vocab_size: int = 0
-    documents: int = 64
+    documents: int = 40
 
     @property
     def fields(self) -> dict[str, int]:
