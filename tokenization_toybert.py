@@ -106,10 +106,15 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
             self.init_kwargs.pop(name, None)
 
     def __call__(self, text=None, *args, **kwargs):
-        """Encodes as the library does, but says what is wrong with an empty batch."""
+        """Encodes as the library does, but says what is wrong with an empty batch, or with what is no text."""
         if isinstance(text, (list, tuple)) and not text:
             raise ValueError("the batch of texts is empty")
-        return super().__call__(text, *args, **kwargs)
+        try:
+            return super().__call__(text, *args, **kwargs)
+        except TypeError as error:
+            if "Input" not in str(error):  # TextEncodeInput, TextInputSequence, PreTokenizedInputSequence
+                raise
+            raise ValueError("a text is no string, or has a lone surrogate (half of a character) in it") from error
 
     def save_pretrained(self, *args, **kwargs):
         """Saves as the library does, but not how the last call happened to pad and cut."""
