@@ -318,7 +318,7 @@ def test_a_toybert_without_its_code_is_converted_and_a_foreign_ones_code_is_not_
 def test_a_tokenizer_that_cannot_be_read_leaves_nothing_behind(text, tmp_path):
     folder = make_checkpoint(tmp_path / "toybert")
     (folder / "tokenizer.json").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match="the tokenizer of .*toybert can't be read"):
+    with pytest.raises(ValueError, match=r"the tokenizer of .*toybert can't be read"):
         convert(folder, tmp_path / "bert")
     assert not (tmp_path / "bert").exists()
 
@@ -365,7 +365,9 @@ def test_a_missing_source_and_a_full_target_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"hello there", pickle.dumps([1]), pickle.dumps({"a": 1}), b"version https://git-lfs.github.com"]
+    "content",
+    [b"", b"hello there", b"version https://git-lfs.github.com", pickle.dumps([1], 2), pickle.dumps({"a": 1}, 2)],
+    ids=["empty", "text", "pointer", "list", "number"],
 )
 def test_a_pickle_of_no_tensors_is_refused_in_one_sentence(content, tmp_path):
     make_bert(tmp_path / "bert")

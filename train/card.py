@@ -9,6 +9,8 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
+from toybert.train.hub import is_hub_id
+
 MARK = "<!-- Written by toybert.train. Take this line out to make the card your own: it is then left as it is. -->"
 TEMPLATE = """---
 {head}
@@ -66,8 +68,8 @@ CONVERTED = """---
 
 # {name}
 
-{kind}, converted from `{source}`{revision} by `python -m toybert.train.convert`: the same tensors under other names, each
-with its bits, and the two rows of a next-sentence head swapped, as the two kinds number its classes in reverse.
+{kind}, converted from `{source}`{revision} by `python -m toybert.train.convert`: the same tensors under other names,
+each with its bits, and the two rows of a next-sentence head swapped, as the two kinds number its classes in reverse.
 
 {load}
 
@@ -107,7 +109,7 @@ def shown(path: str) -> str:
 
 def base_model(path: str | Path) -> str | None:
     """Gives the id of a model of the Hub, and None for a folder, which means nothing to others."""
-    return None if Path(path).exists() else str(path)
+    return str(path) if is_hub_id(path) else None
 
 
 def command(step: str, options: Any) -> str:

@@ -62,7 +62,8 @@ def find_kind(config: Any, names: Iterable[str], source: str | Path) -> str | No
     """Gives what the name of the source's class is after `Bert`, or None if the class is somebody's own.
 
     Raises:
-        ValueError: architectures is no list of names; or the class is somebody's own, or not named, and has a head that could be of several classes.
+        ValueError: `architectures` is no list of names; or the class is somebody's own, or not named, and has a head
+            that could be of several classes.
     """
     named = config.architectures or ["no class"]
     if not isinstance(named, list) or not isinstance(named[0], str):

@@ -58,14 +58,18 @@ def read_json(path: Path) -> dict[str, Any]:
     return found
 
 
+def is_hub_id(name: str | Path) -> bool:
+    """Tells whether this can only be an id on the Hub, such as me/toybert."""
+    return not Path(name).exists() and str(name).count("/") == 1 and str(name)[0] not in "./"
+
+
 def check_checkpoint(folder: str | Path) -> None:
     """Refuses a local folder that holds no checkpoint; what may be a Hub id is left for the library to find.
 
     Raises:
         FileNotFoundError: the folder is missing, or has no config.json.
     """
-    looks_like_hub_id = not Path(folder).exists() and str(folder).count("/") == 1 and str(folder)[0] not in "./"
-    if not looks_like_hub_id and not (Path(folder) / "config.json").is_file():
+    if not is_hub_id(folder) and not (Path(folder) / "config.json").is_file():
         raise FileNotFoundError(f"{folder} is no checkpoint: it has no config.json")
 
 

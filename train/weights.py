@@ -97,7 +97,7 @@ def load_tensors(folder: Path) -> dict[str, Tensor]:
                 raise
             except Exception as error:  # each library has its own
                 kind = type(error).__name__
-                raise ValueError(f"{part} is damaged, or holds more than tensors ({kind}); none of it was run") from error
+                raise ValueError(f"{part} is damaged, or holds more than tensors ({kind}); it was not run") from error
         return current_names(tensors)
     return {}
 
@@ -116,7 +116,7 @@ def current_names(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def shapes_of(kind: str, config: BertConfig) -> dict[str, tuple[int, ...]]:
-    """Gives the shape of each tensor of the library's `Bert{kind}`, under the name that it has in a model with a head."""
+    """Gives the shape of each tensor of the library's `Bert{kind}`, under its name in a model with a head."""
     with torch.device("meta"):  # shapes without numbers
         model = getattr(transformers, f"Bert{kind}")(config)
     prefix = "bert." if kind == "Model" else ""
