@@ -13,7 +13,8 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
 
     A word that the vocabulary lacks is one `[UNK]`. Text is brought to Unicode's NFC form, lower-cased and split on
     white space. With `split_punctuation`, every punctuation mark is a word of its own: "The cat sat." has four. Without
-    it, only white space divides, so that symbols such as `dx:I10` stay whole.
+    it, only white space divides, so that symbols such as `dx:I10` stay whole. Offsets are those of the given text; an
+    accent that was typed apart from the last letter of a word is outside of its word's.
 
     `ToyBertTokenizer(vocab=...)` takes a dict from word to id whose first five are the special tokens, or nothing but
     them when `vocab` is left out: `ToyBertTokenizer().train_new_from_iterator(texts, vocab_size=500)` learns the rest.
