@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import unicodedata
 
@@ -50,8 +51,10 @@ split = st.sampled_from([True, False]).map(TOKENIZERS.get)
 TOKENIZER = TOKENIZERS[True]
 
 
-def learn(from_texts: list[str], split_punctuation: bool = True) -> ToyBertTokenizer:
-    return TOKENIZERS[split_punctuation].train_new_from_iterator(from_texts, vocab_size=1000, show_progress=False)
+def learn(from_texts: list[str], split_punctuation: bool) -> ToyBertTokenizer:
+    """Learns every word of some texts; a special token divides words when one encodes, and not when one learns."""
+    plain = [re.sub(r"\[(PAD|UNK|CLS|SEP|MASK)\]", " ", text) for text in from_texts]
+    return TOKENIZERS[split_punctuation].train_new_from_iterator(plain, vocab_size=1000, show_progress=False)
 
 
 def normal(text: str) -> str:
@@ -159,12 +162,13 @@ def test_what_was_decoded_encodes_to_the_same_ids(known: bool, split_punctuation
 
 
 @claim
-@given(st.booleans(), batches.filter(lambda batch: not any(token in "".join(batch) for token in SPECIAL_TOKENS)))
+@given(st.booleans(), batches)
 def test_a_vocabulary_knows_every_word_that_it_was_learnt_from(split_punctuation: bool, batch: list[str]) -> None:
     tokenizer = learn(batch, split_punctuation)
     assert tokenizer.convert_ids_to_tokens(range(5)) == list(SPECIAL_TOKENS)
     assert sorted(tokenizer.get_vocab().values()) == list(range(len(tokenizer)))
-    assert not any(1 in tokenizer(text).input_ids for text in batch)
+    for text in batch:
+        assert tokenizer(text).input_ids.count(1) == text.count("[UNK]")
     assert learn(batch, split_punctuation).get_vocab() == tokenizer.get_vocab()
 
 
