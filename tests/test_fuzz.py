@@ -210,7 +210,7 @@ def test_any_documents_give_right_pairs_or_are_refused(
     except ValueError as error:
         refused = str(error)
         assert not (pairs and all(false)), refused
-        assert refused == NO_PAIRS if not pairs else "that could stand as a false next one" in refused  # noqa: PT017
+        assert refused == NO_PAIRS if not pairs else "that could stand as a false next one" in refused
         return
     assert all(false)
     assert len(dataset) == 2 * len(pairs) > 0
