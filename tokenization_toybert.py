@@ -13,7 +13,8 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
 
     A word that the vocabulary lacks is one `[UNK]`. Text is brought to Unicode's NFC form, lower-cased and split on
     white space. With `split_punctuation`, every punctuation mark is a word of its own: "The cat sat." has four. Without
-    it, only white space divides, so that symbols such as `dx:I10` stay whole.
+    it, only white space divides, so that symbols such as `dx:I10` stay whole. Offsets are those of the given text; an
+    accent that was typed apart from the last letter of a word is outside of its word's.
 
     `ToyBertTokenizer(vocab=...)` takes a dict from word to id whose first five are the special tokens, or nothing but
     them when `vocab` is left out: `ToyBertTokenizer().train_new_from_iterator(texts, vocab_size=500)` learns the rest.
@@ -106,10 +107,15 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
             self.init_kwargs.pop(name, None)
 
     def __call__(self, text=None, *args, **kwargs):
-        """Encodes as the library does, but says what is wrong with an empty batch."""
+        """Encodes as the library does, but says what is wrong with an empty batch, or with what is no text."""
         if isinstance(text, (list, tuple)) and not text:
             raise ValueError("the batch of texts is empty")
-        return super().__call__(text, *args, **kwargs)
+        try:
+            return super().__call__(text, *args, **kwargs)
+        except TypeError as error:
+            if "Input" not in str(error):  # TextEncodeInput, TextInputSequence, PreTokenizedInputSequence
+                raise
+            raise ValueError("a text is no string, or has a lone surrogate (half of a character) in it") from error
 
     def save_pretrained(self, *args, **kwargs):
         """Saves as the library does, but not how the last call happened to pad and cut."""

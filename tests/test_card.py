@@ -8,7 +8,7 @@ from huggingface_hub import ModelCard
 from torch import nn
 
 from toybert.configuration_toybert import ToyBertConfig
-from toybert.train.card import MARK, write_card
+from toybert.train.card import MARK, shown, write_card
 from toybert.train.finetune import FinetuneOptions
 from toybert.train.loop import Progress
 from toybert.train.pretrain import PretrainOptions
@@ -63,3 +63,20 @@ def test_a_card_that_a_person_wrote_is_left_as_it_is(tmp_path: Path, capsys: pyt
     (tmp_path / "mine" / "README.md").write_text(mine, encoding="utf-8")
     assert write(tmp_path / "mine", epochs=6) == mine
     assert "somebody has written it" in capsys.readouterr().out
+
+
+def test_the_base_is_named_where_others_can_find_it(tmp_path: Path) -> None:
+    write(tmp_path / "mine", "finetune", model="me/toybert")
+    assert ModelCard.load(tmp_path / "mine" / "README.md").data.base_model == "me/toybert"
+    write(tmp_path / "mine", "finetune", model=str(tmp_path))
+    assert ModelCard.load(tmp_path / "mine" / "README.md").data.base_model is None
+    write(tmp_path / "mine")
+    assert ModelCard.load(tmp_path / "mine" / "README.md").data.base_model is None
+
+
+def test_a_folder_is_never_shown_as_a_dot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine" / "inside").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "mine")
+    assert [shown(path) for path in (".", "..", str(tmp_path), "inside", "me/toybert")] == [
+        "mine", tmp_path.name, tmp_path.name, "inside", "me/toybert"
+    ]  # fmt: skip

@@ -1,6 +1,7 @@
 """Claims about conversion: what a BERT knows it knows as a ToyBERT, and the reverse, down to the last bit."""
 
 import json
+import pickle
 import random
 import shutil
 import unicodedata
@@ -8,7 +9,9 @@ import unicodedata
 import pytest
 import torch
 import transformers
-from helpers import ROOT, make_checkpoint, run_alone
+from helpers import CODE, ROOT, make_checkpoint, run_alone
+from huggingface_hub import ModelCard
+from huggingface_hub.utils import filter_repo_objects
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForPreTraining, AutoTokenizer, BertConfig, BertForPreTraining
 
@@ -76,6 +79,22 @@ def answers(folder, kind="ForPreTraining", **how):
 
 def read(path):
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def change_config(folder, **changes):
+    """Changes fields of a folder's config.json; None takes one out."""
+    config = {name: value for name, value in (read(folder / "config.json") | changes).items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+
+
+def change_tensors(folder, **changes):
+    """Changes tensors of a folder's weights; None takes one out."""
+    tensors = load_file(folder / "model.safetensors")
+    for name, tensor in changes.items():
+        assert name in tensors or tensor is not None
+        tensors[name] = tensor
+    kept = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    save_file(kept, folder / "model.safetensors", {"format": "pt"})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -165,6 +184,21 @@ def test_an_untied_decoder_stays_untied(tmp_path):
     torch.testing.assert_close(answers(tmp_path / "back").prediction_logits, expected)
 
 
+@pytest.mark.parametrize("named", ["float32", "float16", None])
+def test_each_tensor_keeps_its_own_type_whatever_the_configuration_says(named, tmp_path):
+    make_bert(tmp_path / "bert")
+    path = tmp_path / "bert" / "model.safetensors"
+    tensors = load_file(path)
+    half = {name: tensor.bfloat16() for name, tensor in tensors.items() if ".layer.1." in name}
+    save_file(tensors | half, path, {"format": "pt"})
+    change_config(tmp_path / "bert", dtype=named)
+    convert(tmp_path / "bert", tmp_path / "toybert")
+    convert(tmp_path / "toybert", tmp_path / "back")
+    back = load_file(tmp_path / "back" / "model.safetensors")
+    assert all(torch.equal(back[name], tensor) for name, tensor in (tensors | half).items())
+    assert {name for name, tensor in back.items() if tensor.dtype == torch.bfloat16} == half.keys() != set()
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_kept(dtype, tmp_path):
     make_bert(tmp_path / "bert", dtype=dtype)
@@ -196,16 +230,12 @@ def test_old_and_split_checkpoints_are_read(tmp_path):
 
 def test_what_is_no_part_of_bert_is_left_out_and_named(tmp_path, monkeypatch, capsys):
     make_bert(tmp_path / "bert")
-    tensors = load_file(tmp_path / "bert" / "model.safetensors")
-    del tensors["cls.seq_relationship.weight"], tensors["cls.seq_relationship.bias"]
-    save_file(
-        tensors | {"cls.species.weight": torch.ones(6, 32)}, tmp_path / "bert" / "model.safetensors", {"format": "pt"}
-    )
-    config = read(tmp_path / "bert" / "config.json") | {"architectures": ["Beetle"]}
-    (tmp_path / "bert" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    gone = dict.fromkeys(["cls.seq_relationship.weight", "cls.seq_relationship.bias"])
+    change_tensors(tmp_path / "bert", **gone, **{"cls.species.weight": torch.ones(6, 32)})
+    change_config(tmp_path / "bert", architectures=["Beetle"])
     monkeypatch.setattr("sys.argv", ["convert", str(tmp_path / "bert"), str(tmp_path / "toybert")])
     script.main()
-    assert "left out, as no part of BERT: cls.species.weight" in capsys.readouterr().out
+    assert "left out, as they have no place there: cls.species.weight" in capsys.readouterr().out
     assert read(tmp_path / "toybert" / "config.json")["architectures"] == ["ToyBertForPreTraining"]
     names = set(load_file(tmp_path / "toybert" / "model.safetensors"))
     assert not any(name.startswith("nsp_head") for name in names)  # nor is anything made up
@@ -221,16 +251,106 @@ def test_what_is_no_part_of_bert_is_left_out_and_named(tmp_path, monkeypatch, ca
         ({"hidden_act": "relu"}, "hidden_act must be one of .* got 'relu'"),
         ({"model_type": "roberta"}, "model_type is 'roberta'"),
         ({"model_type": None}, "model_type is None"),
-        ({"num_hidden_layers": 3}, r"no complete BERT: it has no bert\.encoder\.layer\.2"),
+        ({"num_hidden_layers": 3}, r"no complete BertForPreTraining: it has no bert\.encoder\.layer\.2"),
+        ({"num_hidden_layers": 1}, r"has bert\.encoder\.layer\.1\..*, and its config\.json says num_hidden_layers 1"),
+        ({"vocab_size": 60}, r"word_embeddings\.weight of .* is \(50, 32\), its config\.json says \(60, 32\)"),
+        ({"vocab_size": "big"}, "vocab_size"),
+        ({"hidden_size": []}, "hidden_size"),
+        ({"architectures": [3]}, r"architectures is \[3\] in the config\.json of .*bert, not a list of names"),
+        ({"architectures": "BertModel"}, "architectures is 'BertModel'"),
     ],
 )
 def test_what_cannot_be_converted_is_refused_by_its_name_and_value(changes, message, tmp_path):
     make_bert(tmp_path / "bert")
-    config = read(tmp_path / "bert" / "config.json") | changes
-    (tmp_path / "bert" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    change_config(tmp_path / "bert", **changes)
     with pytest.raises(ValueError, match=message):
         convert(tmp_path / "bert", tmp_path / "toybert")
     assert not (tmp_path / "toybert").exists()
+
+
+@pytest.mark.parametrize("text", ["[1]", "hello", "", "\x00\ud83d"])
+def test_a_configuration_that_is_none_is_refused_by_its_path(text, tmp_path):
+    make_bert(tmp_path / "bert")
+    (tmp_path / "bert" / "config.json").write_text(text, "utf-8", "surrogatepass")
+    with pytest.raises(ValueError, match=r"bert.config\.json"):
+        convert(tmp_path / "bert", tmp_path / "toybert")
+
+
+@pytest.mark.parametrize("kind", ["ForSequenceClassification", "ForQuestionAnswering"])
+@pytest.mark.parametrize("named", [None, ["BertForBeetles"]], ids=["unnamed", "own"])
+def test_a_head_that_no_class_explains_is_not_dropped(kind, named, tmp_path):
+    make_bert(tmp_path / "bert", kind)
+    change_config(tmp_path / "bert", architectures=named)
+    with pytest.raises(ValueError, match=r"has (classifier|qa_outputs)\.bias, and its config\.json has .* under arch"):
+        convert(tmp_path / "bert", tmp_path / "toybert")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("ForSequenceClassification", "classifier.weight"),
+        ("ForSequenceClassification", "bert.pooler.dense.bias"),
+        ("ForMaskedLM", "cls.predictions.transform.dense.bias"),
+        ("ForQuestionAnswering", "qa_outputs.bias"),
+    ],
+)
+def test_a_head_that_is_missing_is_named(kind, name, tmp_path):
+    make_bert(tmp_path / "bert", kind)
+    change_tensors(tmp_path / "bert", **{name: None})
+    with pytest.raises(ValueError, match=f"bert is no complete Bert{kind}: it has no {name}"):
+        convert(tmp_path / "bert", tmp_path / "toybert")
+
+
+def test_a_toybert_without_its_code_is_converted_and_a_foreign_ones_code_is_not_run(tmp_path):
+    ours, bare = make_checkpoint(tmp_path / "ours"), make_checkpoint(tmp_path / "bare")
+    for name in CODE:
+        (bare / name).unlink()
+        (ours / name).write_text(f"open({str(tmp_path / 'marker')!r}, 'w')\n", encoding="utf-8")
+    for folder in (ours, bare):
+        assert convert(folder, tmp_path / f"{folder.name}-stock") == []
+    assert not (tmp_path / "marker").exists()
+    one, two = (load_file(tmp_path / f"{name}-stock" / "model.safetensors") for name in ("ours", "bare"))
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+@pytest.mark.parametrize("text", ["[1]", "hello", "{}"])
+def test_a_tokenizer_that_cannot_be_read_leaves_nothing_behind(text, tmp_path):
+    folder = make_checkpoint(tmp_path / "toybert")
+    (folder / "tokenizer.json").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"the tokenizer of .*toybert can't be read"):
+        convert(folder, tmp_path / "bert")
+    assert not (tmp_path / "bert").exists()
+
+
+def test_only_what_is_on_the_hub_has_a_revision(tmp_path):
+    make_bert(tmp_path / "bert")
+    with pytest.raises(ValueError, match="bert is a folder: a revision, here v1, is of an id on the Hub"):
+        convert(tmp_path / "bert", tmp_path / "toybert", revision="v1")
+
+
+def test_of_the_hub_only_what_is_read_is_downloaded(tmp_path, monkeypatch):
+    files = {"config.json", "tokenizer.json", "vocab.txt", "1_Pooling/config.json", "modules.json"}
+    weights = {"model.safetensors", "model-00001-of-00002.safetensors", "2_Dense/model.safetensors"}
+    pickles = {"pytorch_model.bin", "pytorch_model-00001-of-00002.bin", "2_Dense/pytorch_model.bin"}
+    others = {"modeling_toybert.py", "README.md", "notes.txt", "train/corpora/stories/train.jsonl", "figures/a.png",
+              "results.json", "onnx/model.onnx", "tf_model.h5", "training_args.bin", "optimizer.bin"}  # fmt: skip
+    asked = []
+
+    def download(source, revision, allow_patterns):
+        asked.append((source, revision))
+        wanted.update(filter_repo_objects(sorted(files | weights | pickles | others), allow_patterns=allow_patterns))
+        return tmp_path
+
+    monkeypatch.setattr(script, "snapshot_download", download)
+    (tmp_path / "model.safetensors").touch()
+    wanted = set()
+    script.fetch("me/bert", "v1")
+    assert wanted == files | weights
+    (tmp_path / "model.safetensors").unlink()
+    script.fetch("me/bert", None)
+    assert wanted == files | weights | pickles
+    assert asked == [("me/bert", "v1"), ("me/bert", None), ("me/bert", None)]
 
 
 def test_a_missing_source_and_a_full_target_are_refused(tmp_path):
@@ -244,12 +364,35 @@ def test_a_missing_source_and_a_full_target_are_refused(tmp_path):
         convert(tmp_path / "bert", tmp_path / "toybert")
 
 
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"hello there", b"version https://git-lfs.github.com", pickle.dumps([1], 2), pickle.dumps({"a": 1}, 2)],
+    ids=["empty", "text", "pointer", "list", "number"],
+)
+def test_a_pickle_of_no_tensors_is_refused_in_one_sentence(content, tmp_path):
+    make_bert(tmp_path / "bert")
+    (tmp_path / "bert" / "model.safetensors").unlink()
+    (tmp_path / "bert" / "pytorch_model.bin").write_bytes(content)
+    with pytest.raises(ValueError, match=r"pytorch_model\.bin is damaged, or holds more than tensors \(\w+\)"):
+        convert(tmp_path / "bert", tmp_path / "toybert")
+    assert not (tmp_path / "toybert").exists()
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"weight_map": [3]}', '{"weight_map": {"a": "gone.safetensors"}}'])
+def test_an_index_that_leads_nowhere_is_named(text, tmp_path):
+    make_bert(tmp_path / "bert")
+    (tmp_path / "bert" / "model.safetensors").unlink()
+    (tmp_path / "bert" / "model.safetensors.index.json").write_text(text, encoding="utf-8")
+    with pytest.raises((ValueError, OSError), match=r"index\.json|gone\.safetensors"):
+        convert(tmp_path / "bert", tmp_path / "toybert")
+
+
 @pytest.mark.parametrize("kept", [0, 4, 1000], ids=["empty", "torn head", "torn"])
 def test_damaged_weights_are_refused_in_one_sentence(kept, tmp_path):
     make_bert(tmp_path / "bert")
     path = tmp_path / "bert" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises((ValueError, OSError), match=r"bert|safetensors"):
+    with pytest.raises(ValueError, match=r"model\.safetensors is damaged"):
         convert(tmp_path / "bert", tmp_path / "toybert")
     assert not (tmp_path / "toybert").exists()
 
@@ -290,6 +433,38 @@ def test_how_sentence_vectors_are_made_comes_along(tmp_path):
         assert read(tmp_path / "toybert" / name) == {"name": name}
 
 
+@pytest.mark.parametrize("pickled", [False, True])
+def test_a_dense_layer_after_the_encoder_keeps_its_weights(pickled, tmp_path):
+    make_bert(tmp_path / "bert", "Model")
+    module, tensors = tmp_path / "bert" / "2_Dense", {"linear.weight": torch.randn(8, 32), "linear.bias": torch.ones(8)}
+    module.mkdir()
+    (module / "config.json").write_text('{"in_features": 32}', encoding="utf-8")
+    if pickled:
+        torch.save(tensors, module / "pytorch_model.bin")
+    else:
+        save_file(tensors, module / "model.safetensors")
+    convert(tmp_path / "bert", tmp_path / "toybert")
+    found = load_file(tmp_path / "toybert" / "2_Dense" / "model.safetensors")
+    assert found.keys() == tensors.keys()
+    assert all(torch.equal(found[name], tensors[name]) for name in tensors)
+    assert not list((tmp_path / "toybert").rglob("*.bin"))
+
+
+def test_a_converted_folder_says_from_what_it_was_made(tmp_path):
+    convert(make_checkpoint(tmp_path / "mine"), tmp_path / "stock")
+    card = ModelCard.load(tmp_path / "stock" / "README.md")
+    assert card.data.tags == ["bert"]
+    assert card.data.base_model is None  # a folder means nothing to others
+    assert "A stock BERT, converted from `mine`" in card.content
+    assert str(tmp_path) not in card.content
+    make_bert(tmp_path / "bert")
+    change_tensors(tmp_path / "bert", **{"cls.species.weight": torch.ones(6, 32)})
+    convert(tmp_path / "bert", tmp_path / "toybert")
+    card = ModelCard.load(tmp_path / "toybert" / "README.md")
+    assert card.data.tags == ["bert", "toybert", "custom_code"]
+    assert "Left out, as they have no place here: cls.species.weight." in card.content
+
+
 def make_tokenizer(words=WORDS, **options):
     return ToyBertTokenizer({token: index for index, token in enumerate([*SPECIAL_TOKENS, *words])}, **options)
 
@@ -299,7 +474,7 @@ def stock(tokenizer, folder):
     folder.mkdir(exist_ok=True)
     BertConfig(**SIZES).save_pretrained(folder)
     save_stock_tokenizer(tokenizer, folder)
-    assert "auto_map" not in read(folder / "tokenizer_config.json")
+    assert not {"auto_map", "is_local", "local_files_only"} & read(folder / "tokenizer_config.json").keys()
     return AutoTokenizer.from_pretrained(folder)
 
 

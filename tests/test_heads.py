@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 import transformers
 from helpers import ROOT
 from safetensors.torch import load_file, save_file
@@ -26,6 +27,7 @@ from toybert.modeling_toybert import (
     ToyBertForSequenceClassification,
     ToyBertForTokenClassification,
     ToyBertModel,
+    cross_entropy,
 )
 
 WITH_MLM = [ToyBertForPreTraining, ToyBertForMaskedLM]
@@ -153,6 +155,13 @@ def test_the_word_loss_is_the_mean_over_labelled_positions(
     out = make(cls)(**batch, labels=words)
     assert (words != -100).sum() < words.numel() / 2
     torch.testing.assert_close(out.loss, by_hand(mlm_logits(out), words))
+
+
+def test_the_loss_of_half_precision_scores_is_summed_in_float32() -> None:
+    scores, labels = torch.randn(20_000, 40, generator=torch.Generator().manual_seed(0)), torch.arange(20_000) % 40
+    loss = cross_entropy(scores.half(), labels)  # the sum is some 84,000, and float16 ends at 65,504
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, F.cross_entropy(scores.half().float(), labels))
 
 
 @with_mlm

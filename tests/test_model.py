@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from accelerate import infer_auto_device_map
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import BertConfig, BertForPreTraining
@@ -576,6 +577,17 @@ def test_shapes_can_be_computed_on_the_meta_device(batch: dict[str, Tensor], cls
     assert seen.devices == {"meta"}  # nothing is made elsewhere than where the input is
     expected = cls(small())(**batch)
     assert [tensor.shape for tensor in out.to_tuple()] == [tensor.shape for tensor in expected.to_tuple()]
+
+
+def test_no_layer_is_split_between_devices() -> None:
+    model = ToyBertModel(ToyBertConfig())
+    layer = sum(parameter.nbytes for parameter in model.layers[0].parameters())
+    embeddings = sum(parameter.nbytes for parameter in model.embeddings.parameters())
+    classes = list(model._no_split_modules)  # what from_pretrained gives with a device_map
+    for room in (embeddings // 2, embeddings + layer // 2, embeddings + layer + layer // 2):
+        places = infer_auto_device_map(model, {"cpu": room, "disk": 10**9}, no_split_module_classes=classes)
+        assert {"cpu", "disk"} >= set(places.values())
+        assert not any(name.startswith(("embeddings.", "layers.0.", "layers.1.")) for name in places)
 
 
 @each_class

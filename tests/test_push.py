@@ -1,12 +1,14 @@
 """Claims about uploading a run (the Hub itself is not asked)."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from huggingface_hub.errors import LocalTokenNotFoundError
 
-from toybert.train import hub, publish
+from toybert.train import cli, hub, publish
 
 
 class Recorder:
@@ -57,6 +59,93 @@ def test_an_upload_that_fails_says_so_in_one_sentence_and_that_nothing_is_lost(
     monkeypatch.setattr(hub, "HfApi", Refusing)
     with pytest.raises(OSError, match=r"could not upload .* to me/toybert \(it is saved all the same\): \w+Error: no"):
         hub.push(tmp_path, "me/toybert")
+
+
+def test_a_login_that_is_missing_is_noticed_before_anything_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stranger(Recorder):
+        def whoami(self) -> dict[str, str]:
+            raise LocalTokenNotFoundError("no token:\nlog in")
+
+    monkeypatch.setattr(hub, "HfApi", Recorder)
+    hub.check_login()
+    monkeypatch.setattr(hub, "HfApi", Stranger)
+    with pytest.raises(OSError, match="there is no way to upload: LocalTokenNotFoundError: no token: log in"):
+        hub.check_login()
+
+
+@pytest.mark.parametrize("repo_id", ["me/to/bert", "me/", "my bert", "", "-me/bert"])
+def test_what_can_be_no_name_of_a_repository_is_a_usage_error_even_in_a_dry_run(
+    repo_id: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["publish", f"--repo-id={repo_id}", "--dry-run"])
+    with pytest.raises(SystemExit) as stop:
+        cli.parse(publish.PublishOptions, None)
+    assert stop.value.code == 2
+    assert repr(repo_id) in capsys.readouterr().err
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Makes a checkout that holds a folder of its own and a folder that git does not track, and nothing committed."""
+    (tmp_path / "tracked").mkdir()
+    (tmp_path / "untracked").mkdir()
+    for folder in ("tracked", "untracked"):
+        (tmp_path / folder / "a.txt").write_text("one", encoding="utf-8")
+    for words in (["init", "--quiet"], ["add", "tracked"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    monkeypatch.setattr(publish, "check_card", lambda: None)
+    monkeypatch.setattr(publish, "ROOT", tmp_path / "tracked")
+    return tmp_path
+
+
+def test_what_is_not_committed_is_told(checkout: Path, capsys: Any) -> None:
+    dry = publish.PublishOptions(repo_id="me/toybert", dry_run=True)
+    publish.publish(dry)
+    assert "not committed as they are: a.txt\n" in capsys.readouterr().out
+    identity = ["-c", "user.name=me", "-c", "user.email=me@example.com", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *identity, "commit", "--quiet", "-m", "one"], cwd=checkout, check=True)
+    publish.publish(dry)
+    assert "not committed" not in capsys.readouterr().out
+    (checkout / "tracked" / "a.txt").write_text("two", encoding="utf-8")
+    publish.publish(dry)
+    assert "not committed as they are: a.txt\n" in capsys.readouterr().out
+
+
+def test_a_folder_that_git_does_not_track_is_refused(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert publish.published_files() == {"a.txt": 3}
+    monkeypatch.setattr(publish, "ROOT", checkout / "untracked")
+    with pytest.raises(FileNotFoundError, match=r"what git tracks, and of .*untracked it tracks nothing"):
+        publish.published_files()
+
+
+@pytest.mark.parametrize(
+    ("results", "message"),
+    [("[]", "holds a JSON list, not an object"), ("", "can't be read"), ("{}", "lacks what the card shows"),
+     ('{"mlm": 3}', "lacks what the card shows")],
+)  # fmt: skip
+def test_results_that_are_none_are_named(
+    results: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "results.json").write_text(results, encoding="utf-8")
+    (tmp_path / "README.md").write_text("# A card", encoding="utf-8")
+    monkeypatch.setattr(publish, "ROOT", tmp_path)
+    with pytest.raises(ValueError, match=f"results.json {message}"):
+        publish.check_card()
+
+
+def test_what_an_interrupted_save_left_behind_is_cleared(tmp_path: Path) -> None:
+    class Saved:
+        def save_pretrained(self, folder: Path) -> None:
+            folder.mkdir(exist_ok=True)
+            (folder / "config.json").write_text("new", encoding="utf-8")
+
+    (tmp_path / "model.unfinished").mkdir()
+    for name in ("config.json", "stale.bin"):
+        (tmp_path / "model.unfinished" / name).write_text("old", encoding="utf-8")
+    hub.save_hub_folder(Saved(), Saved(), tmp_path)  # type: ignore[arg-type]
+    assert {path.name for path in tmp_path.iterdir()} == {"config.json", *hub.CODE}
+    assert (tmp_path / "config.json").read_text(encoding="utf-8") == "new"
 
 
 def test_a_card_that_does_not_say_what_was_measured_is_not_published(

@@ -9,6 +9,8 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
+from toybert.train.hub import is_hub_id
+
 MARK = "<!-- Written by toybert.train. Take this line out to make the card your own: it is then left as it is. -->"
 TEMPLATE = """---
 {head}
@@ -60,6 +62,28 @@ baselines.
 - {limit}
 - No licence is stated: add one to the head of this file before you publish it.
 """
+CONVERTED = """---
+{head}
+---
+
+# {name}
+
+{kind}, converted from `{source}`{revision} by `python -m toybert.train.convert`: the same tensors under other names,
+each with its bits, and the two rows of a next-sentence head swapped, as the two kinds number its classes in reverse.
+
+{load}
+
+{left_out}
+What the original is, what it learnt from, and under which licence it may be used, its own card says.
+"""
+KINDS = {
+    "toybert": (
+        "A ToyBERT",
+        "`from_pretrained(..., trust_remote_code=True)` runs the three Python files of this folder, which are the "
+        "converter's.",
+    ),
+    "bert": ("A stock BERT", "It loads as any BERT does, without `trust_remote_code`."),
+}
 # For each step: the task, its picture, something to try, and a limit.
 STEPS = {
     "pretrain": (
@@ -80,7 +104,12 @@ STEPS = {
 def shown(path: str) -> str:
     """Gives a path as others may see it: from the working directory, or else its last part."""
     relative = os.path.relpath(path)  # of a Hub id the same
-    return Path(path).name if relative.startswith("..") else relative
+    return Path(path).resolve().name if relative.startswith(".") else relative
+
+
+def base_model(path: str | Path) -> str | None:
+    """Gives the id of a model of the Hub, and None for a folder, which means nothing to others."""
+    return str(path) if is_hub_id(path) else None
 
 
 def command(step: str, options: Any) -> str:
@@ -119,8 +148,9 @@ def write_card(
     name = path.parent.resolve().name
     tags = ["bert", "toybert", "custom_code"]
     head = ModelCardData(
-        library_name="transformers", pipeline_tag=task, tags=tags, model_name=name, eval_results=figures
-    )
+        library_name="transformers", pipeline_tag=task, tags=tags, model_name=name, eval_results=figures,
+        base_model=base_model(options.model) if step == "finetune" else None,
+    )  # fmt: skip
     text = TEMPLATE.format(
         MARK=MARK,
         head=head.to_yaml(),
@@ -140,3 +170,25 @@ def write_card(
         limit=limit,
     )
     path.write_text(text, encoding="utf-8")
+
+
+def write_conversion_card(
+    folder: Path, source: str | Path, revision: str | None, config: Any, left_out: list[str]
+) -> None:
+    """Writes README.md into a converted folder: from what it was made, and how."""
+    kind, load = KINDS[config.model_type]
+    head = ModelCardData(
+        library_name="transformers",
+        base_model=base_model(source),
+        tags=["bert", "toybert", "custom_code"] if config.model_type == "toybert" else ["bert"],
+    )
+    text = CONVERTED.format(
+        head=head.to_yaml(),
+        name=folder.resolve().name,
+        kind=kind,
+        source=shown(str(source)),
+        revision=f" at revision `{revision}`" if revision else "",
+        load=load,
+        left_out=f"Left out, as they have no place here: {', '.join(left_out)}.\n" if left_out else "",
+    )
+    (folder / "README.md").write_text(text, encoding="utf-8")

@@ -1,68 +1,83 @@
-"""Converts a BERT checkpoint to ToyBERT, or a ToyBERT checkpoint to a stock `bert` folder that needs no custom code."""
+"""Converts a BERT checkpoint to ToyBERT, or a ToyBERT checkpoint to a stock `bert` folder that needs no custom code.
+
+Only this package's own code is run: of the source, configuration, tensors and tokenizer are read as data.
+"""
 
 import argparse
 import json
 import shutil
-import struct
+from collections.abc import Iterable
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
-import transformers
 from huggingface_hub import save_torch_state_dict, snapshot_download
-from safetensors import SafetensorError
+from safetensors.torch import save_file
 from torch import Tensor
-from transformers import AutoConfig, AutoTokenizer, BertConfig
+from transformers import AutoTokenizer, BertConfig, PreTrainedTokenizerBase
 
 from toybert.train import cli
-from toybert.train.hub import CODE, ROOT, check_checkpoint, load_config, locate, save_stock_tokenizer
-
-# ToyBERT's name, BERT's name; {} is the number of a layer, and * both weight and bias.
-NAMES = (
-    ("bert.embeddings.token.weight", "bert.embeddings.word_embeddings.weight"),
-    ("bert.embeddings.segment.weight", "bert.embeddings.token_type_embeddings.weight"),
-    ("bert.embeddings.position.weight", "bert.embeddings.position_embeddings.weight"),
-    ("bert.embeddings.norm.*", "bert.embeddings.LayerNorm.*"),
-    ("bert.layers.{}.attention.query.*", "bert.encoder.layer.{}.attention.self.query.*"),
-    ("bert.layers.{}.attention.key.*", "bert.encoder.layer.{}.attention.self.key.*"),
-    ("bert.layers.{}.attention.value.*", "bert.encoder.layer.{}.attention.self.value.*"),
-    ("bert.layers.{}.attention.output.*", "bert.encoder.layer.{}.attention.output.dense.*"),
-    ("bert.layers.{}.attention_norm.*", "bert.encoder.layer.{}.attention.output.LayerNorm.*"),
-    ("bert.layers.{}.feed_forward.inner.*", "bert.encoder.layer.{}.intermediate.dense.*"),
-    ("bert.layers.{}.feed_forward.outer.*", "bert.encoder.layer.{}.output.dense.*"),
-    ("bert.layers.{}.feed_forward_norm.*", "bert.encoder.layer.{}.output.LayerNorm.*"),
-    ("bert.pooler.dense.*", "bert.pooler.dense.*"),
-    ("mlm_head.dense.*", "cls.predictions.transform.dense.*"),
-    ("mlm_head.norm.*", "cls.predictions.transform.LayerNorm.*"),
-    ("mlm_head.decoder.weight", "cls.predictions.decoder.weight"),
-    ("mlm_head.decoder.bias", "cls.predictions.bias"),
-    ("nsp_head.*", "cls.seq_relationship.*"),  # with its two rows swapped: only here does class 1 say that B follows A
-    ("classifier.*", "classifier.*"),
-    ("qa_outputs.*", "qa_outputs.*"),
+from toybert.train.card import write_conversion_card
+from toybert.train.hub import (
+    CODE,
+    ROOT,
+    check_checkpoint,
+    load_config,
+    load_tokenizer,
+    read_json,
+    reading,
+    save_stock_tokenizer,
 )
-OURS, THEIRS = "ToyBert", "Bert"  # how the classes' names begin
-TASKS = ("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
+from toybert.train.weights import check_tensors, load_tensors, translate
+
+OURS, THEIRS = "ToyBert", "Bert"  # how the classes' names begin, and how they go on:
+PRETRAINED = ("Model", "ForPreTraining", "ForMaskedLM", "ForNextSentencePrediction")
+TASKS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice")
 ONLY = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
-POOLING = ("modules.json", "*sentence*.json", "[0-9]_*/config.json")  # of a sentence-transformers folder
+MODULES = "[0-9]_*"  # the folders in which sentence-transformers keeps what follows the encoder
+POOLING = ("modules.json", "*sentence*.json", f"{MODULES}/config.json")
+SETTINGS = ("config.json", "*token*.json", "vocab.json", "vocab.txt", "merges.txt", *POOLING)
+WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", f"{MODULES}/model.safetensors")
+PICKLED = ("pytorch_model*.bin", "pytorch_model.bin.index.json", f"{MODULES}/pytorch_model.bin")
 
 
-def translate(tensors: dict[str, Tensor], config: Any, to_bert: bool) -> dict[str, Tensor]:
-    """Gives a model's tensors under the other side's names; what has no place there is left out."""
-    translated = {}
-    for ours, theirs in NAMES:
-        for layer in range(config.num_hidden_layers if "{}" in ours else 1):
-            for kind in ("weight", "bias") if "*" in ours else [""]:
-                pair = [name.format(layer).replace("*", kind) for name in (ours, theirs)]
-                old, new = pair if to_bert else reversed(pair)
-                if old in tensors:
-                    translated[new] = tensors[old].flip(0) if ours == "nsp_head.*" else tensors[old]
-    if config.tie_word_embeddings:  # then the decoder's weight is the embedding, and BERT's second bias the first
-        translated.pop("cls.predictions.decoder.weight" if to_bert else "mlm_head.decoder.weight", None)
-    elif to_bert and "mlm_head.decoder.bias" in tensors:
-        translated["cls.predictions.decoder.bias"] = tensors["mlm_head.decoder.bias"].clone()
-    elif "cls.predictions.decoder.bias" in tensors:
-        translated["mlm_head.decoder.bias"] = tensors["cls.predictions.decoder.bias"]
-    return translated
+def fetch(source: str | Path, revision: str | None) -> Path:
+    """Gives the source's folder; of one on the Hub, only what is read is downloaded.
+
+    Raises:
+        ValueError: there is a revision for what is no id on the Hub.
+        OSError: there is no such source.
+    """
+    check_checkpoint(source)
+    if Path(source).is_dir():
+        if revision:
+            raise ValueError(f"{source} is a folder: a revision, here {revision}, is of an id on the Hub")
+        return Path(source)
+    folder = Path(snapshot_download(str(source), revision=revision, allow_patterns=[*SETTINGS, *WEIGHTS]))
+    if not any(folder.glob(WEIGHTS[0])):
+        snapshot_download(str(source), revision=revision, allow_patterns=list(PICKLED))
+    return folder
+
+
+def find_kind(config: Any, names: Iterable[str], source: str | Path) -> str | None:
+    """Gives what the name of the source's class is after `Bert`, or None if the class is somebody's own.
+
+    Raises:
+        ValueError: `architectures` is no list of names; or the class is somebody's own, or not named, and has a head
+            that could be of several classes.
+    """
+    named = config.architectures or ["no class"]
+    if not isinstance(named, list) or not isinstance(named[0], str):
+        raise ValueError(f"architectures is {named!r} in the config.json of {source}, not a list of names")
+    architecture = named[0]
+    kind = architecture.removeprefix(OURS if config.model_type == "toybert" else THEIRS)
+    if kind in (*PRETRAINED, *TASKS):
+        return kind
+    if heads := sorted(name for name in names if name.startswith(("classifier.", "qa_outputs."))):
+        raise ValueError(
+            f"{source} has {heads[0]}, and its config.json has {architecture} under architectures, which does not say "
+            f"what that is for: write one of {', '.join(THEIRS + task for task in TASKS)} there"
+        )
+    return None
 
 
 def convert_config(config: Any) -> Any:
@@ -83,68 +98,87 @@ def convert_config(config: Any) -> Any:
     return converted
 
 
-def convert(source: str | Path, target: str | Path) -> list[str]:
+def load_foreign_tokenizer(folder: Path, config: BertConfig) -> PreTrainedTokenizerBase | None:
+    """Loads a folder's tokenizer by this package's code or the library's; it may have none."""
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
+        return None
+    path = folder / "tokenizer_config.json"
+    with reading(f"the tokenizer of {folder}"):
+        if path.is_file() and read_json(path).get("tokenizer_class") == f"{OURS}Tokenizer":
+            return type(load_tokenizer(ROOT)).from_pretrained(folder)
+        return AutoTokenizer.from_pretrained(folder, config=config, trust_remote_code=False)
+
+
+def copy_modules(folder: Path, target: Path, weights: dict[str, dict[str, Tensor]]) -> None:
+    """Copies what sentence-transformers does after the encoder, such as pooling; its weights become safetensors."""
+    for path in (path for pattern in POOLING for path in folder.glob(pattern)):
+        copy = target / path.relative_to(folder)
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, copy)
+    for module, tensors in weights.items():
+        if tensors:  # a dense layer has some, pooling none
+            save_file(tensors, target / module / "model.safetensors")
+
+
+def convert(source: str | Path, target: str | Path, revision: str | None = None) -> list[str]:
     """Writes `target`, a new folder: a ToyBERT where `source`, a folder or Hub id, is a BERT, and the reverse.
 
+    Each tensor keeps its type and its bits. Nothing of the source is run.
+
+    Args:
+        revision: a commit, tag or branch of a source on the Hub.
+
     Returns:
-        The names of the tensors that were left out, being no part of BERT.
+        The names of the tensors that were left out, as they have no place in the target.
 
     Raises:
         ValueError: the source is neither, or has something that can't be converted.
         OSError: the source lacks its configuration or its weights, or there is something at `target`.
     """
-    check_checkpoint(source)
-    target, local = Path(target), Path(source).is_dir()
+    target = Path(target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(f"{target} is not empty: name a new folder")
-    folder = Path(source if local else snapshot_download(str(source), allow_patterns=["*.json", "*.txt", "*.py"]))
-    given = json.loads((folder / "config.json").read_text("utf-8"))
+    folder = fetch(source, revision)
+    given = read_json(folder / "config.json")
     if given.get("model_type") not in ("bert", "toybert"):
         raise ValueError(f"model_type is {given.get('model_type')!r}, and only 'bert' and 'toybert' can be converted")
     to_bert = given["model_type"] == "toybert"
-    where, how = locate(folder) if to_bert else (str(folder), {})
-    old_config = AutoConfig.from_pretrained(where, **how)
-    architecture = (old_config.architectures or [""])[0]
-    task = next((task for task in TASKS if architecture.endswith(f"For{task}")), "PreTraining")
-    if not hasattr(transformers, architecture.replace(OURS, THEIRS)):  # a class of somebody's own
-        old_config.architectures = [f"{OURS if to_bert else THEIRS}For{task}"]
-    config = convert_config(old_config)
+    tensors = load_tensors(folder)
+    if not tensors:
+        raise FileNotFoundError(f"{source} has no weights: neither model.safetensors nor pytorch_model.bin")
+    with reading(f"the configuration of {source}"):
+        old = (type(load_config(ROOT)) if to_bert else BertConfig).from_pretrained(folder)
+    kind = find_kind(old, tensors, source)
+    if not kind:
+        old.architectures = [f"{OURS if to_bert else THEIRS}ForPreTraining"]
+    new = convert_config(old)
+    stock, most = new if to_bert else old, kind if kind in TASKS else "ForPreTraining"
+    left_out = check_tensors(tensors, stock, to_bert, source, least=kind or "Model", most=most)
+    tokenizer = load_foreign_tokenizer(folder, stock)
+    modules = {path.parent.name: load_tensors(path.parent) for path in folder.glob(f"{MODULES}/config.json")}
 
-    # The library finds the weights, in one file or several, and knows how old ones spell their names.
-    load = getattr(transformers, f"AutoModelFor{task}").from_pretrained
-    try:
-        model, report = load(where if local else source, **how, dtype="auto", output_loading_info=True)
-    except (UnpicklingError, SafetensorError, RuntimeError, struct.error) as error:
-        name = type(error).__name__
-        raise ValueError(
-            f"{source} has damaged weights, or a pickle of more than tensors ({name}); none was run"
-        ) from error
-    missing = set(report["missing_keys"])
-    if encoder := sorted(name for name in missing if name.startswith("bert.") and "pooler" not in name):
-        raise ValueError(f"{source} is no complete BERT: it has no {encoder[0]}")
-    tensors = {name: tensor for name, tensor in model.state_dict().items() if name not in missing}
-
-    target.mkdir(parents=True, exist_ok=True)
-    config.save_pretrained(target)
-    save_torch_state_dict(translate(tensors, config, to_bert), target)
-    beside = [path.relative_to(folder) for pattern in POOLING for path in folder.glob(pattern)]
-    for origin, name in [(folder, name) for name in beside] + [(ROOT, name) for name in CODE if not to_bert]:
-        (target / name).parent.mkdir(exist_ok=True)
-        shutil.copyfile(origin / name, target / name)
-    if any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
-        save_stock_tokenizer(AutoTokenizer.from_pretrained(where, **how), target)
-    return sorted(report["unexpected_keys"])
+    target.mkdir(parents=True, exist_ok=True)  # whatever is wrong with the source, it has been found by now
+    new.save_pretrained(target)
+    save_torch_state_dict(translate(tensors, new, to_bert), target)
+    if tokenizer:
+        save_stock_tokenizer(tokenizer, target)
+    for name in () if to_bert else CODE:
+        shutil.copyfile(ROOT / name, target / name)
+    copy_modules(folder, target, modules)
+    write_conversion_card(target, source, revision, new, left_out)
+    return left_out
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m toybert.train.convert", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m toybert.train.convert", description=__doc__, epilog=cli.DEBUG)
     parser.add_argument("source", help="a BERT or a ToyBERT: a folder, or an id on the Hub")
     parser.add_argument("target", help="the new folder")
+    parser.add_argument("--revision", help="the commit, tag or branch of a source on the Hub (default: its main)")
     options = parser.parse_args()
-    left_out = convert(options.source, options.target)
+    left_out = convert(options.source, options.target, options.revision)
     print(f"converted {options.source} to {options.target}")
     if left_out:
-        print(f"left out, as no part of BERT: {', '.join(left_out)}")
+        print(f"left out, as they have no place there: {', '.join(left_out)}")
 
 
 if __name__ == "__main__":

@@ -222,7 +222,7 @@ def table(results: dict[str, Any]) -> str:
 
 def main() -> None:
     """Evaluates the checkpoint that the command line names."""
-    parser = argparse.ArgumentParser(prog="python -m toybert.train.evaluate", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m toybert.train.evaluate", description=__doc__, epilog=cli.DEBUG)
     parser.add_argument("checkpoint", help="a folder or a Hub id: a pre-trained model, or a sentiment classifier")
     parser.add_argument("--corpus", help="its corpus folder (default: the stories, or the sentiment sentences)")
     parser.add_argument("--output", type=Path, help="write the results there, as JSON")

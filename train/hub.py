@@ -1,8 +1,10 @@
 """Folders that load anywhere: what a run starts from, and what it leaves behind."""
 
+import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +29,47 @@ UPLOADED = (
 )
 
 
+@contextmanager
+def reading(what: str | Path) -> Iterator[None]:
+    """Turns whatever the libraries raise at a file that is not what it should be into a ValueError.
+
+    Args:
+        what: the file or the folder, as the message names it.
+    """
+    try:
+        yield
+    except OSError:  # which names the file itself
+        raise
+    except Exception as error:
+        raise ValueError(f"{what} can't be read ({type(error).__name__}: {error})") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Reads a file that holds a JSON object.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it holds something else; the message names it.
+    """
+    with reading(path):
+        found = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} holds a JSON {type(found).__name__}, not an object")
+    return found
+
+
+def is_hub_id(name: str | Path) -> bool:
+    """Tells whether this can only be an id on the Hub, such as me/toybert."""
+    return not Path(name).exists() and str(name).count("/") == 1 and str(name)[0] not in "./"
+
+
 def check_checkpoint(folder: str | Path) -> None:
     """Refuses a local folder that holds no checkpoint; what may be a Hub id is left for the library to find.
 
     Raises:
         FileNotFoundError: the folder is missing, or has no config.json.
     """
-    looks_like_hub_id = not Path(folder).exists() and str(folder).count("/") == 1 and str(folder)[0] not in "./"
-    if not looks_like_hub_id and not (Path(folder) / "config.json").is_file():
+    if not is_hub_id(folder) and not (Path(folder) / "config.json").is_file():
         raise FileNotFoundError(f"{folder} is no checkpoint: it has no config.json")
 
 
@@ -53,7 +88,8 @@ def locate(folder: str | Path) -> tuple[str, dict[str, Any]]:
 def load_config(folder: str | Path, **changes: Any) -> Any:
     """Loads a checkpoint's configuration as any outside user would."""
     where, how = locate(folder)
-    config = AutoConfig.from_pretrained(where, **how, **changes)
+    with reading(f"the configuration of {folder}"):
+        config = AutoConfig.from_pretrained(where, **how, **changes)
     if config.model_type != "toybert":
         raise ValueError(f"{folder} holds a model of type {config.model_type}, not toybert")
     return config
@@ -63,7 +99,8 @@ def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
     """Loads a checkpoint's tokenizer as any outside user would."""
     load_config(folder)  # of another model's folder, the library would make a tokenizer of its own
     where, how = locate(folder)
-    return AutoTokenizer.from_pretrained(where, **how)
+    with reading(f"the tokenizer of {folder}"):
+        return AutoTokenizer.from_pretrained(where, **how)
 
 
 def load_model(auto_class: Any, folder: str | Path, **changes: Any) -> Any:
@@ -72,7 +109,13 @@ def load_model(auto_class: Any, folder: str | Path, **changes: Any) -> Any:
     Through an Auto class, since only such a model takes its code along when it is saved.
     """
     where, how = locate(folder)
-    return auto_class.from_pretrained(where, **how, **changes)
+    with reading(f"the model of {folder}"):
+        try:
+            return auto_class.from_pretrained(where, **how, **changes)
+        except RuntimeError as error:
+            if "mismatch" not in str(error):
+                raise
+            raise ValueError("its tensors have other shapes than its config.json says") from error
 
 
 def check_vocabulary(tokenizer: PreTrainedTokenizerBase, config: Any, folder: str | Path) -> None:
@@ -124,8 +167,12 @@ def save_stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> No
     tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
     tokenizer.init_kwargs["model_input_names"] = tokenizer.model_input_names
     tokenizer.save_pretrained(folder)
-    path = folder / "tokenizer_config.json"  # newer versions write a class that older ones don't know
-    path.write_text(path.read_text("utf-8").replace('"TokenizersBackend"', '"PreTrainedTokenizerFast"'), "utf-8")
+    # Newer versions write facts about one loading, and a class that older ones don't know.
+    path = folder / "tokenizer_config.json"
+    settings = {name: value for name, value in read_json(path).items() if name not in ("is_local", "local_files_only")}
+    if settings.get("tokenizer_class") == "TokenizersBackend":
+        settings["tokenizer_class"] = "PreTrainedTokenizerFast"
+    path.write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> PreTrainedTokenizerBase:
@@ -141,6 +188,23 @@ def stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> PreTrai
     stock = BertTokenizerFast.from_pretrained(folder, **kept)
     stock.add_tokens([token for _, token in sorted(tokenizer.added_tokens_decoder.items())][5:])
     return stock
+
+
+def check_login() -> None:
+    """Refuses an upload that can only fail, before anything is done for it.
+
+    Raises:
+        OSError: there is no login, or no network.
+    """
+    try:
+        HfApi().whoami()
+    except Exception as error:  # as in `push`
+        raise OSError(f"there is no way to upload: {why(error)}") from error
+
+
+def why(error: Exception) -> str:
+    """Gives an error's kind, message and cause in one line."""
+    return " ".join(f"{type(error).__name__}: {error} {error.__cause__ or ''}".split())
 
 
 def push(folder: Path, repo_id: str, patterns: Sequence[str] = UPLOADED, private: bool = False) -> None:
@@ -162,6 +226,5 @@ def push(folder: Path, repo_id: str, patterns: Sequence[str] = UPLOADED, private
         # upload_folder repeats a failed commit for minutes, and then in parts, which can leave half of a repository.
         url = api.create_commit(repo_id, added, commit_message="Upload ToyBERT")
     except Exception as error:  # the client's own, the system's, or those of the library below the client
-        reason = " ".join(f"{type(error).__name__}: {error} {error.__cause__ or ''}".split())
-        raise OSError(f"could not upload {folder} to {repo_id} (it is saved all the same): {reason}") from error
+        raise OSError(f"could not upload {folder} to {repo_id} (it is saved all the same): {why(error)}") from error
     print(f"uploaded {folder} to {url}")

@@ -1,11 +1,12 @@
 """Uploads the repository to the Hub: the model, its card, and all that it takes to retrain and test it."""
 
-import json
 import subprocess
 from dataclasses import dataclass
 
+from huggingface_hub.utils import validate_repo_id
+
 from toybert.train import cli
-from toybert.train.hub import ROOT, push
+from toybert.train.hub import ROOT, push, read_json
 from toybert.train.loop import option
 from toybert.train.release import refresh
 
@@ -21,18 +22,33 @@ class PublishOptions:
     private: bool = option("Only you may see the repository, if it is made now.", False)
     dry_run: bool = option("List the files and their sizes, and upload nothing.", False)
 
+    def __post_init__(self) -> None:
+        """Refuses what can be no name of a repository."""
+        validate_repo_id(self.repo_id)
+
+
+def git(*words: str) -> list[str]:
+    """Gives the names that a command of git prints, in the repository, with `-z`.
+
+    Raises:
+        FileNotFoundError: this is no git checkout.
+    """
+    try:
+        listed = subprocess.run(["git", *words, "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    except (FileNotFoundError, subprocess.CalledProcessError) as error:
+        raise FileNotFoundError(f"what to upload is what git tracks, and {ROOT} is no git checkout") from error
+    return [name for name in listed.split("\0") if name and not name.startswith(LEFT_OUT)]
+
 
 def published_files() -> dict[str, int]:
     """Gives each file that belongs on the Hub, with its size in bytes.
 
     Raises:
-        FileNotFoundError: this is no git checkout, or a file of it is gone.
+        FileNotFoundError: git tracks nothing here, or a file that it tracks is gone.
     """
-    try:
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    except (FileNotFoundError, subprocess.CalledProcessError) as error:
-        raise FileNotFoundError(f"what to upload is what git tracks, and {ROOT} is no git checkout") from error
-    names = [name for name in listed.split("\0") if name and not name.startswith(LEFT_OUT)]
+    names = git("ls-files")
+    if not names:  # a folder that lies in the checkout of something else
+        raise FileNotFoundError(f"what to upload is what git tracks, and of {ROOT} it tracks nothing")
     return {name: (ROOT / name).stat().st_size for name in names}
 
 
@@ -40,10 +56,15 @@ def check_card() -> None:
     """Refuses a card that does not say what was measured.
 
     Raises:
-        ValueError: README.md and figures/results.json disagree.
+        ValueError: README.md and figures/results.json disagree, or the second is not what an evaluation writes.
     """
-    card = (ROOT / "README.md").read_text(encoding="utf-8")
-    if refresh(card, json.loads((ROOT / "figures" / "results.json").read_text(encoding="utf-8"))) != card:
+    card, path = (ROOT / "README.md").read_text(encoding="utf-8"), ROOT / "figures" / "results.json"
+    results = read_json(path)
+    try:
+        refreshed = refresh(card, results)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path} lacks what the card shows ({type(error).__name__}: {error})") from error
+    if refreshed != card:
         raise ValueError(
             "README.md does not say what figures/results.json does: run python -m toybert.train.release --readme-only"
         )
@@ -56,6 +77,9 @@ def publish(options: PublishOptions) -> None:
     for name, size in files.items():
         print(f"{size:>11,}  {name}")
     print(f"{sum(files.values()):>11,}  bytes in {len(files)} files")
+    changes = ("diff", "--name-only", "--relative")
+    if changed := sorted({*git(*changes), *git(*changes, "--cached")}):
+        print(f"not committed as they are: {', '.join(changed)}")
     if options.dry_run:
         print("nothing was uploaded, as this was a dry run")
     else:

@@ -1,0 +1,190 @@
+"""Claims about failure: whatever is wrong, a script says so in one sentence, with exit code 1, or 2 for usage."""
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import make_checkpoint
+from safetensors import SafetensorError
+
+from toybert.train import cli, convert, evaluate, publish
+from toybert.train.finetune import FinetuneOptions, train_finetuning
+from toybert.train.hub import load_config, load_tokenizer, read_json
+
+CORPUS = [{"text": "the cat sat .", "label": 1}, {"text": "it slept .", "label": 0}]
+
+
+def fails(main: Callable[[], Any], *arguments: object, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Runs a script that has to fail with exit code 1, and gives its one sentence."""
+    monkeypatch.setattr("sys.argv", ["script", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        cli.run(main)
+    said = stop.value.code
+    assert isinstance(said, str)  # Python prints it, and its exit code is 1
+    assert said.startswith("error: ")
+    assert len(said.splitlines()) == 1
+    return said
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def main() -> None:
+        raise error
+
+    return main
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_checkpoint(tmp_path_factory.mktemp("cli") / "whole", num_hidden_layers=1)
+
+
+@pytest.fixture
+def checkpoint(whole: Path, tmp_path: Path) -> Path:
+    """Gives a checkpoint that the test may damage."""
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    for path in whole.iterdir():
+        if path.is_file():
+            (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def finetune() -> None:
+    train_finetuning(cli.parse(FinetuneOptions, None))
+
+
+@pytest.mark.parametrize("error", [ValueError("epochs is 0"), FileNotFoundError("epochs\n  is 0")])
+def test_what_a_user_can_mend_is_said_as_it_is(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fails(raising(error), monkeypatch=monkeypatch) == "error: epochs is 0"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SafetensorError("invalid header"),
+        pickle.UnpicklingError("invalid header"),
+        RuntimeError("invalid header"),
+        TypeError("invalid header"),
+        json.JSONDecodeError("invalid header", "x", 0),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid header"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_nobody_expected_is_one_sentence_that_leads_to_the_traceback(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = fails(raising(error), monkeypatch=monkeypatch)
+    assert said.startswith(f"error: unexpected {type(error).__name__}: ")
+    assert "invalid header" in said
+    assert said.endswith("(run it again with --debug to see where)")
+
+
+def test_the_cause_of_what_nobody_expected_is_said_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = RuntimeError("an error occurred")
+    error.__cause__ = ValueError("row 3 is empty")
+    assert "an error occurred row 3 is empty" in fails(raising(error), monkeypatch=monkeypatch)
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), OSError("x"), TypeError("x")])
+def test_debug_shows_the_traceback(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["script", "--debug"])
+    with pytest.raises(type(error)):
+        cli.run(raising(error))
+
+
+def test_no_script_sees_debug_among_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[FinetuneOptions] = []
+    monkeypatch.setattr("sys.argv", ["script", "--output-dir", "x", "--debug", "--seed", "3"])
+    cli.run(lambda: seen.append(cli.parse(FinetuneOptions, None)))
+    assert seen == [FinetuneOptions(output_dir="x", seed=3)]
+
+
+@pytest.mark.parametrize("main", [convert.main, evaluate.main, finetune], ids=["convert", "evaluate", "finetune"])
+def test_every_script_tells_of_debug_in_its_help(
+    main: Callable[[], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["script", "--help"])
+    with pytest.raises(SystemExit) as stop:
+        cli.run(main)
+    assert stop.value.code == 0
+    assert "--debug" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--epochs", "0", "--output-dir", "x"], ["--epochs", "three", "--output-dir", "x"], ["--output-dri", "x"], []],
+)
+def test_a_mistake_in_the_options_is_exit_code_2(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["script", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.run(finetune)
+    assert stop.value.code == 2
+    assert "error: " in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_an_interruption_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["script"])
+    with pytest.raises(SystemExit, match=r"interrupted: .* --resume"):
+        cli.run(raising(KeyboardInterrupt()))
+
+
+@pytest.mark.parametrize("kept", [0, 4, 1000])
+def test_torn_weights_are_named_by_every_script(
+    kept: int, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = checkpoint / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:kept])
+    corpus = make_corpus(tmp_path)
+    finetuning = ["--model", checkpoint, "--corpus", corpus, "--output-dir", tmp_path / "run"]
+    for main, arguments in (
+        (evaluate.main, [checkpoint]),
+        (convert.main, [checkpoint, tmp_path / "bert"]),
+        (finetune, finetuning),
+    ):
+        said = fails(main, *arguments, monkeypatch=monkeypatch)
+        assert str(checkpoint) in said
+        assert "unexpected" not in said
+
+
+def make_corpus(folder: Path) -> Path:
+    for split in ("train", "validation", "test"):
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in CORPUS), encoding="utf-8")
+    return folder
+
+
+def test_weights_of_another_shape_are_not_called_damaged(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = read_json(checkpoint / "config.json")
+    (checkpoint / "config.json").write_text(json.dumps(config | {"intermediate_size": 8}), encoding="utf-8")
+    said = fails(evaluate.main, checkpoint, monkeypatch=monkeypatch)
+    assert f"the model of {checkpoint} can't be read" in said
+    assert "its tensors have other shapes than its config.json says" in said
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("content", [b"", b"[1]", b"hello", b"\xff\xfe{\x00}\x00", b"{}"])
+def test_a_file_that_is_not_what_it_should_be_leads_to_its_folder(
+    name: str, content: bytes, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkpoint / name).write_bytes(content)
+    if (name, content) == ("tokenizer_config.json", b"{}"):
+        return  # says nothing, which is allowed
+    load = load_config if name == "config.json" else load_tokenizer
+    said = fails(lambda: load(checkpoint), monkeypatch=monkeypatch)
+    assert str(checkpoint) in said
+    assert "unexpected" not in said
+
+
+def test_results_that_are_none_stop_publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "results.json").write_text("[]", encoding="utf-8")
+    (tmp_path / "README.md").write_text("# A card", encoding="utf-8")
+    monkeypatch.setattr(publish, "ROOT", tmp_path)
+    options = publish.PublishOptions(repo_id="me/toybert", dry_run=True)
+    assert "results.json holds a JSON list, not an object" in fails(
+        lambda: publish.publish(options), monkeypatch=monkeypatch
+    )
