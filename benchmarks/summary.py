@@ -106,9 +106,9 @@ def block(found: dict[str, Any]) -> str:
     floor, overhead = found["share_of_floor"], found["overhead_of_accelerate"]
     if floor:
         text += (
-            f"\n\nOf the time that the matrix products alone would take, an epoch of the shipped size has "
-            f"{floor['ours, dropout 0']:.0%} with AdamW and {floor['ours, default recipe']:.0%} with the default recipe "
-            f"({floor['with Muon']:.0%} where Muon's own products count)."
+            f"\n\nThe matrix products that an epoch of the shipped size can't do without would alone take "
+            f"{floor['ours, dropout 0']:.0%} of its time with AdamW, and {floor['ours, default recipe']:.0%} with the "
+            f"default recipe ({floor['with Muon']:.0%} where Muon's own products count)."
         )
     if overhead:
         text += (
