@@ -73,8 +73,7 @@ each with its bits, and the two rows of a next-sentence head swapped, as the two
 
 {load}
 
-{left_out}
-What the original is, what it learnt from, and under which licence it may be used, its own card says.
+{left_out}What the original is, what it learnt from, and under which licence it may be used, its own card says.
 """
 KINDS = {
     "toybert": (
@@ -104,7 +103,7 @@ STEPS = {
 def shown(path: str) -> str:
     """Gives a path as others may see it: from the working directory, or else its last part."""
     relative = os.path.relpath(path)  # of a Hub id the same
-    return Path(path).resolve().name if relative.startswith(".") else relative
+    return Path(path).resolve().name if relative == "." or relative.startswith("..") else relative
 
 
 def base_model(path: str | Path) -> str | None:
@@ -189,6 +188,6 @@ def write_conversion_card(
         source=shown(str(source)),
         revision=f" at revision `{revision}`" if revision else "",
         load=load,
-        left_out=f"Left out, as they have no place here: {', '.join(left_out)}.\n" if left_out else "",
+        left_out=f"Left out, as they have no place here: {', '.join(left_out)}.\n\n" if left_out else "",
     )
     (folder / "README.md").write_text(text, encoding="utf-8")
