@@ -62,27 +62,6 @@ baselines.
 - {limit}
 - No licence is stated: add one to the head of this file before you publish it.
 """
-CONVERTED = """---
-{head}
----
-
-# {name}
-
-{kind}, converted from `{source}`{revision} by `python -m toybert.train.convert`: the same tensors under other names,
-each with its bits, and the two rows of a next-sentence head swapped, as the two kinds number its classes in reverse.
-
-{load}
-
-{left_out}What the original is, what it learnt from, and under which licence it may be used, its own card says.
-"""
-KINDS = {
-    "toybert": (
-        "A ToyBERT",
-        "`from_pretrained(..., trust_remote_code=True)` runs the three Python files of this folder, which are the "
-        "converter's.",
-    ),
-    "bert": ("A stock BERT", "It loads as any BERT does, without `trust_remote_code`."),
-}
 # For each step: the task, its picture, something to try, and a limit.
 STEPS = {
     "pretrain": (
@@ -169,6 +148,29 @@ def write_card(
         limit=limit,
     )
     path.write_text(text, encoding="utf-8")
+
+
+CONVERTED = """---
+{head}
+---
+
+# {name}
+
+{kind}, converted from `{source}`{revision} by `python -m toybert.train.convert`: the same tensors under other names,
+each with its bits, and the two rows of a next-sentence head swapped, as the two kinds number its classes in reverse.
+
+{load}
+
+{left_out}What the original is, what it learnt from, and under which licence it may be used, its own card says.
+"""
+KINDS = {
+    "toybert": (
+        "A ToyBERT",
+        "`from_pretrained(..., trust_remote_code=True)` runs the three Python files of this folder, which are the "
+        "converter's.",
+    ),
+    "bert": ("A stock BERT", "It loads as any BERT does, without `trust_remote_code`."),
+}
 
 
 def write_conversion_card(
