@@ -129,7 +129,7 @@ def test_a_mistake_in_the_options_is_exit_code_2(
 
 def test_an_interruption_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["script"])
-    with pytest.raises(SystemExit, match=r"interrupted: .* --resume"):
+    with pytest.raises(SystemExit, match="interrupted"):
         cli.run(raising(KeyboardInterrupt()))
 
 

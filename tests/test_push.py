@@ -136,7 +136,7 @@ def test_results_that_are_none_are_named(
 
 def test_what_an_interrupted_save_left_behind_is_cleared(tmp_path: Path) -> None:
     class Saved:
-        def save_pretrained(self, folder: Path) -> None:
+        def save_pretrained(self, folder: Path, **how: Any) -> None:
             folder.mkdir(exist_ok=True)
             (folder / "config.json").write_text("new", encoding="utf-8")
 

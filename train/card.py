@@ -62,28 +62,6 @@ baselines.
 - {limit}
 - No licence is stated: add one to the head of this file before you publish it.
 """
-CONVERTED = """---
-{head}
----
-
-# {name}
-
-{kind}, converted from `{source}`{revision} by `python -m toybert.train.convert`: the same tensors under other names,
-each with its bits, and the two rows of a next-sentence head swapped, as the two kinds number its classes in reverse.
-
-{load}
-
-{left_out}
-What the original is, what it learnt from, and under which licence it may be used, its own card says.
-"""
-KINDS = {
-    "toybert": (
-        "A ToyBERT",
-        "`from_pretrained(..., trust_remote_code=True)` runs the three Python files of this folder, which are the "
-        "converter's.",
-    ),
-    "bert": ("A stock BERT", "It loads as any BERT does, without `trust_remote_code`."),
-}
 # For each step: the task, its picture, something to try, and a limit.
 STEPS = {
     "pretrain": (
@@ -104,7 +82,7 @@ STEPS = {
 def shown(path: str) -> str:
     """Gives a path as others may see it: from the working directory, or else its last part."""
     relative = os.path.relpath(path)  # of a Hub id the same
-    return Path(path).resolve().name if relative.startswith(".") else relative
+    return Path(path).resolve().name if relative == "." or relative.startswith("..") else relative
 
 
 def base_model(path: str | Path) -> str | None:
@@ -172,6 +150,29 @@ def write_card(
     path.write_text(text, encoding="utf-8")
 
 
+CONVERTED = """---
+{head}
+---
+
+# {name}
+
+{kind}, converted from `{source}`{revision} by `python -m toybert.train.convert`: the same tensors under other names,
+each with its bits, and the two rows of a next-sentence head swapped, as the two kinds number its classes in reverse.
+
+{load}
+
+{left_out}What the original is, what it learnt from, and under which licence it may be used, its own card says.
+"""
+KINDS = {
+    "toybert": (
+        "A ToyBERT",
+        "`from_pretrained(..., trust_remote_code=True)` runs the three Python files of this folder, which are the "
+        "converter's.",
+    ),
+    "bert": ("A stock BERT", "It loads as any BERT does, without `trust_remote_code`."),
+}
+
+
 def write_conversion_card(
     folder: Path, source: str | Path, revision: str | None, config: Any, left_out: list[str]
 ) -> None:
@@ -189,6 +190,6 @@ def write_conversion_card(
         source=shown(str(source)),
         revision=f" at revision `{revision}`" if revision else "",
         load=load,
-        left_out=f"Left out, as they have no place here: {', '.join(left_out)}.\n" if left_out else "",
+        left_out=f"Left out, as they have no place here: {', '.join(left_out)}.\n\n" if left_out else "",
     )
     (folder / "README.md").write_text(text, encoding="utf-8")

@@ -27,7 +27,7 @@ from toybert.train.hub import (
     reading,
     save_stock_tokenizer,
 )
-from toybert.train.weights import check_tensors, load_tensors, translate
+from toybert.train.weights import check_tensors, current_names, load_tensors, translate
 
 OURS, THEIRS = "ToyBert", "Bert"  # how the classes' names begin, and how they go on:
 PRETRAINED = ("Model", "ForPreTraining", "ForMaskedLM", "ForNextSentencePrediction")
@@ -35,7 +35,7 @@ TASKS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnsw
 ONLY = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
 MODULES = "[0-9]_*"  # the folders in which sentence-transformers keeps what follows the encoder
 POOLING = ("modules.json", "*sentence*.json", f"{MODULES}/config.json")
-SETTINGS = ("config.json", "*token*.json", "vocab.json", "vocab.txt", "merges.txt", *POOLING)
+SETTINGS = ("config.json", "*token*.json", "vocab.txt", *POOLING)
 WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", f"{MODULES}/model.safetensors")
 PICKLED = ("pytorch_model*.bin", "pytorch_model.bin.index.json", f"{MODULES}/pytorch_model.bin")
 
@@ -143,7 +143,7 @@ def convert(source: str | Path, target: str | Path, revision: str | None = None)
     if given.get("model_type") not in ("bert", "toybert"):
         raise ValueError(f"model_type is {given.get('model_type')!r}, and only 'bert' and 'toybert' can be converted")
     to_bert = given["model_type"] == "toybert"
-    tensors = load_tensors(folder)
+    tensors = current_names(load_tensors(folder))
     if not tensors:
         raise FileNotFoundError(f"{source} has no weights: neither model.safetensors nor pytorch_model.bin")
     with reading(f"the configuration of {source}"):
