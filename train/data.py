@@ -272,9 +272,10 @@ class PretrainDataset(Dataset):
 
 
 class FinetuneDataset(Dataset):
-    """Makes labelled sentences, `[CLS] text [SEP]`; text over `max_length` tokens is cut at its end.
+    """Makes rows to classify: texts, `[CLS] text [SEP]`, or pairs of them, `[CLS] A [SEP] B [SEP]`.
 
-    Texts without a word are left out and counted in `dropped`.
+    Of a row over `max_length` tokens the longer text is cut at its end, as the tokenizer would; such rows are counted
+    in `cut`. Rows without a word are left out and counted in `dropped`; `row` has the numbers of the others.
 
     Raises:
         ValueError: no text has a word.
@@ -283,41 +284,68 @@ class FinetuneDataset(Dataset):
     group = 1
 
     def __init__(
-        self, texts: Sequence[str], labels: Sequence[int], tokenizer: PreTrainedTokenizerBase, max_length: int = 64
+        self,
+        texts: Sequence[str],
+        labels: Sequence[int] | Tensor | None,
+        tokenizer: PreTrainedTokenizerBase,
+        max_length: int = 64,
+        pairs: Sequence[str] | None = None,
     ):
+        """Tokenises the texts, unless that was done before.
+
+        Args:
+            labels: of each text a class, a number to regress on, or (N, L) 0 and 1; None where there are none.
+            pairs: the second text of each row, if it has one.
+        """
         if not len(texts):
             raise ValueError(NO_TEXT)
-        self.tokens = tokenise(texts, tokenizer)
-        if not len(self.tokens.row):
+        sides = [texts] if pairs is None else [texts, pairs]
+        every = [tokenise(side, tokenizer) for side in sides]
+        self.tokens, self.pair_tokens = every[0], every[-1]
+        start, length = np.zeros((2, 2, len(texts)), dtype=np.int64)  # of A and B; there may be no B
+        for side, tokens in enumerate(every):
+            start[side, tokens.row], length[side, tokens.row] = tokens.start, tokens.length
+        self.row = np.flatnonzero(length.any(0))
+        if not len(self.row):
             raise ValueError(NO_TEXT)
-        self.dropped = self.tokens.dropped
-        self.labels = torch.tensor(labels[:])[self.tokens.row]
+        self.dropped = len(texts) - len(self.row)
+        (self._a_start, self._b_start), (a, b) = start[:, self.row], length[:, self.row]
+
+        self.specials = 1 + len(sides)
+        room = max_length - self.specials
+        self._a_length = np.minimum(a, np.maximum((room + (a > b)) // 2, room - b))
+        self._b_length = np.minimum(b, room - self._a_length)
+        self.cut = int((a + b > room).sum())
+        self.labels = None if labels is None else torch.as_tensor(labels[:])[self.row]
         self.cls_id, self.sep_id, self.pad_id = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
-        self._length = np.minimum(self.tokens.length, max_length - 2)
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.row)
 
     @property
     def lengths(self) -> np.ndarray:
         """The number of tokens of each row."""
-        return self._length + 2
+        return self._a_length + self._b_length + self.specials
 
     def __getitems__(self, rows: Sequence[int]) -> Batch:
         """Gives the rows as one batch, padded to its longest: everything that a classifier takes."""
         index = np.asarray(rows, dtype=np.int64)
-        start, length = self.tokens.start[index][:, None], self._length[index][:, None]  # (B, 1)
-        column = np.arange(length.max() + 2)[None]  # (1, S)
-        in_text = (column >= 1) & (column <= length)
-        ids = np.where(in_text, self.tokens.ids[np.where(in_text, start + column - 1, 0)], self.pad_id)  # (B, S)
+        a_length, b_length = self._a_length[index][:, None], self._b_length[index][:, None]  # (B, 1), as are the next
+        a_start, b_start = self._a_start[index][:, None], self._b_start[index][:, None]
+        size = a_length + b_length + self.specials
+        column = np.arange(size.max())[None]  # (1, S)
+        in_a = (column >= 1) & (column <= a_length)
+        in_b = (column >= a_length + 2) & (column <= a_length + b_length + 1)
+        ids = np.where(in_a, self.tokens.ids[np.where(in_a, a_start + column - 1, 0)], self.pad_id)  # (B, S)
+        ids = np.where(in_b, self.pair_tokens.ids[np.where(in_b, b_start + column - a_length - 2, 0)], ids)
         ids[:, 0] = self.cls_id
-        ids[column == length + 1] = self.sep_id
-        return {
+        ids[(column == a_length + 1) | (column == size - 1)] = self.sep_id
+        batch = {
             "input_ids": torch.from_numpy(ids.astype(np.int64)),
-            "token_type_ids": torch.zeros(ids.shape, dtype=torch.long),
-            "attention_mask": torch.from_numpy((column < length + 2).astype(np.int64)),
-            "labels": self.labels[index],
+            "token_type_ids": torch.from_numpy(((column >= a_length + 2) & (column < size)).astype(np.int64)),
+            "attention_mask": torch.from_numpy((column < size).astype(np.int64)),
         }
+        return batch if self.labels is None else {**batch, "labels": self.labels[index]}
 
     def __getitem__(self, row: int) -> Batch:
         return {name: values[0] for name, values in self.__getitems__([row]).items()}

@@ -17,10 +17,14 @@ from torch.utils.data import DataLoader, Subset
 from transformers import AutoModelForPreTraining, AutoModelForSequenceClassification, PreTrainedTokenizerBase
 
 from toybert.train import baselines, cli
+from toybert.train.classify import Numbered, answers, beside, compare, in_order, measure
 from toybert.train.corpus import CORPORA, check_labels, load_corpus
 from toybert.train.data import FinetuneDataset, PretrainDataset, as_is
 from toybert.train.hub import check_vocabulary, load_config, load_model, load_tokenizer, longest_input
+from toybert.train.labelled import SENTIMENT, make_datasets
+from toybert.train.labels import SINGLE, Labels, shortened
 from toybert.train.sampler import LengthBatchSampler
+from toybert.train.tables import Table, load_file
 
 FEWEST_FOR_HARD = 100  # documents; among fewer, some have no other that shares a person or the topic
 # Words that grammar asks for; "content_" figures leave them and punctuation out.
@@ -114,18 +118,16 @@ def evaluate_pretraining(
     return figures if content is None else {**figures, "content_accuracy": content_right / max(content_count, 1)}
 
 
-@torch.no_grad()
 def evaluate_classification(model: nn.Module, loader: Any, accelerator: Accelerator) -> dict[str, float]:
-    """Gives the loss and the accuracy of a classifier."""
-    model.eval()
-    rows = []
-    for batch in loader:
-        logits = model(**batch).logits.float()
-        right = (logits.argmax(-1) == batch["labels"]).float()
-        loss = F.cross_entropy(logits, batch["labels"], reduction="none")
-        rows.append(accelerator.gather_for_metrics(torch.stack([loss, right], dim=1)).cpu())
-    loss, right = torch.cat(rows).double().mean(0).tolist()
-    return {"loss": loss, "accuracy": right}
+    """Gives the loss of a classifier and what else is measured of its kind (see `classify.METRICS`)."""
+    answered = answers(model, loader, accelerator)
+    names = list(accelerator.unwrap_model(model).config.id2label.values())
+    return measure(answered["logits"], answered["labels"], names)
+
+
+def predict(model: nn.Module, dataset: FinetuneDataset, accelerator: Accelerator) -> Tensor:
+    """Gives a classifier's logits (N, L) for the rows of a dataset, in their order."""
+    return in_order(answers(model, evaluation_loader(Numbered(dataset), accelerator), accelerator))
 
 
 @torch.no_grad()
@@ -198,11 +200,30 @@ def classification_report(folder: str | Path, corpus: DatasetDict, accelerator: 
     with accelerator.main_process_first():
         longest = longest_input(tokenizer, load_config(folder))
         test = FinetuneDataset(corpus["test"]["text"], corpus["test"]["label"], tokenizer, longest)
-    figures = evaluate_classification(model, evaluation_loader(test, accelerator), accelerator)
+    every = evaluate_classification(model, evaluation_loader(test, accelerator), accelerator)
+    figures = {name: every[name] for name in ("loss", "accuracy")}
     train, validation, test_rows = (
         (corpus[split]["text"][:], corpus[split]["label"][:]) for split in ("train", "validation", "test")
     )
     return {"sentiment": {**figures, **baselines.text_baselines(train, validation, test_rows)}}
+
+
+def file_report(options: argparse.Namespace, accelerator: Accelerator) -> dict[str, dict[str, float]]:
+    """Gives what is measured of a classifier on the rows of a file, beside saying of all what is commonest in it."""
+    config, tokenizer = load_config(options.checkpoint), load_tokenizer(options.checkpoint)
+    check_vocabulary(tokenizer, config, options.checkpoint)
+    rows = Table(load_file(options.test_file), options.test_file)
+    texts = [options.text_column, *([options.text_pair_column] if options.text_pair_column else [])]
+    for column in texts:
+        rows.check_text(column)
+    names = tuple(config.id2label[number] for number in range(config.num_labels))
+    labels = Labels(config.problem_type or SINGLE, names, options.label_column, options.label_separator)
+    model = accelerator.prepare(load_model(AutoModelForSequenceClassification, options.checkpoint))
+    with accelerator.main_process_first():
+        longest = longest_input(tokenizer, config)
+        test = make_datasets({"test": rows}, {"test": labels.encode(rows)}, texts, tokenizer, longest)["test"]
+    assert test.labels is not None
+    return compare(predict(model, test, accelerator), test.labels, test.labels, names)
 
 
 def table(results: dict[str, Any]) -> str:
@@ -225,19 +246,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m toybert.train.evaluate", description=__doc__)
     parser.add_argument("checkpoint", help="a folder or a Hub id: a pre-trained model, or a sentiment classifier")
     parser.add_argument("--corpus", help="its corpus folder (default: the stories, or the sentiment sentences)")
+    parser.add_argument("--test-file", help="of a classifier: labelled rows, as .csv, .tsv, .json, .jsonl or .parquet")
+    parser.add_argument("--text-column", default="text", help="its column of texts")
+    parser.add_argument("--text-pair-column", help="its column of second texts, if there is one")
+    parser.add_argument("--label-column", default="label", help="its column of labels")
+    parser.add_argument("--label-separator", help="stands between labels, where a cell can hold several")
     parser.add_argument("--output", type=Path, help="write the results there, as JSON")
     options = parser.parse_args()
     accelerator = Accelerator()
     architecture = (load_config(options.checkpoint).architectures or ["?"])[0]
     if architecture not in ("ToyBertForPreTraining", "ToyBertForSequenceClassification"):
         raise ValueError(f"{options.checkpoint} holds a {architecture}; give a pre-trained model or a classifier")
-    if architecture == "ToyBertForSequenceClassification":
+    is_classifier = architecture == "ToyBertForSequenceClassification"
+    if options.test_file:
+        if not is_classifier:
+            raise ValueError(f"{options.checkpoint} is no classifier, and a --test-file is for one")
+        results = file_report(options, accelerator)
+        accelerator.print(beside(results, load_config(options.checkpoint).problem_type or SINGLE))
+    elif is_classifier:
+        names = tuple(load_config(options.checkpoint).id2label.values())
+        if names != SENTIMENT and not options.corpus:
+            raise ValueError(f"{options.checkpoint} tells {shortened(names)}, not sentiment: give a --test-file")
         corpus = load_corpus(options.corpus or CORPORA / "sentiment", columns=["text", "label"])
         results = classification_report(options.checkpoint, corpus, accelerator)
+        accelerator.print(table(results))
     else:
         corpus = load_corpus(options.corpus or CORPORA / "stories", columns=["sentences"])
         results = pretraining_report(options.checkpoint, corpus, accelerator)
-    accelerator.print(table(results))
+        accelerator.print(table(results))
     if options.output and accelerator.is_main_process:
         options.output.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 

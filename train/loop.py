@@ -145,12 +145,14 @@ def train(
     accelerator: Accelerator,
     evaluate: Callable[[nn.Module], dict[str, float]],
     describe: str = "Training",
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Progress:
     """Trains a model and gives the history of its losses.
 
     Args:
         dataset: gives whole batches (see `data.as_is`), by the row numbers that `lengths` sorts.
         evaluate: gives the validation figures of a model; called at the end of each epoch.
+        is_over: asked before each epoch whether the run is to end early.
 
     Raises:
         ValueError: the loss is no longer a number.
@@ -189,6 +191,8 @@ def train(
         mininterval=0.2 if sys.stderr.isatty() else 10,  # a log file gets a line now and then
     )
     for epoch in range(progress.epoch, options.epochs):
+        if is_over():
+            break
         sampler.set_epoch(epoch)
         loader.set_epoch(epoch)  # and so the dataset's
         model.train()
