@@ -1,4 +1,4 @@
-"""Claims about fine-tuning on one's own labels: every kind of label and of file, what is measured, and what is refused."""
+"""Claims about fine-tuning on one's own labels: kinds of labels and files, what is measured, what is refused."""
 
 import csv
 import json
@@ -141,11 +141,11 @@ def test_labels_that_cannot_be_learnt_are_named(values: list[Any], how: dict[str
 
 def test_a_label_that_training_lacks_is_named() -> None:
     labels = learn_labels(table(label=["a", "b"]), "label", None, None)
-    with pytest.raises(ValueError, match="row 2 of t.jsonl has the label 'c', which training lacks: it has a, b"):
+    with pytest.raises(ValueError, match=r"row 2 of t\.jsonl has the label 'c', which training lacks: it has a, b"):
         labels.encode(table(label=["a", "c"]))
     assert labels.encode_if_given(table(text=["x"])) is None
     assert labels.encode_if_given(table(label=[None, ""])) is None
-    with pytest.raises(ValueError, match="row 1 of t.jsonl has no label"):
+    with pytest.raises(ValueError, match=r"row 1 of t\.jsonl has no label"):
         labels.encode_if_given(table(label=[None, "a"]))
 
 
@@ -178,6 +178,7 @@ def test_json_and_parquet_keep_their_types(tmp_path: Path) -> None:
     [
         ("t.csv", "", "t.csv is empty"),
         ("t.csv", "text,label\n", "t.csv has no rows"),
+        ("t.json", "[]", "t.json cannot be read as json: it has no rows"),
         ("t.csv", "text,label\na,b\nc,d,e\n", "line 3 of .*t.csv has 3 cells, its first 2"),
         ("t.csv", "text,label\na,b\nc\n", "line 3 of .*t.csv has 1 cells, its first 2"),
         ("t.csv", 'text,label\n"a,b\nc,d\n', "of .*t.csv cannot be split into cells: unexpected end of data"),

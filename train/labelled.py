@@ -75,7 +75,7 @@ def announce(
     tables: dict[str, Table], data: dict[str, FinetuneDataset], labels: Labels, accelerator: Accelerator
 ) -> None:
     """Says what a run learns, from what, and what of that is not used."""
-    accelerator.print(f"the labels are {labels.shown()}: {labels.problem_type}")
+    accelerator.print(f"each row has {labels.shown()} ({labels.problem_type})")
     for split, dataset in data.items():
         name, number = tables[split].name, len(tables[split].rows)
         if dataset.dropped:

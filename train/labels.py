@@ -42,6 +42,8 @@ class Labels:
             ValueError: a label is missing, or is not one of those in training; the message names it and its row.
         """
         labels = read_labels(table, self.column, self.separator)
+        if None in labels:
+            raise ValueError(f"{self._row(labels.index(None), table)} has no label in the column {self.column!r}")
         if self.problem_type == REGRESSION:
             return torch.tensor([as_number(label, self._row(row, table)) for row, label in enumerate(labels)])
         classes = [self._classes(label, self._row(row, table)) for row, label in enumerate(labels)]
@@ -56,8 +58,6 @@ class Labels:
 
     def _classes(self, label: Label, where: str) -> list[int]:
         """Gives the numbers of the classes that a label names."""
-        if label is None:
-            raise ValueError(f"{where} has no label in the column {self.column!r}")
         if isinstance(label, list) != (self.problem_type == MULTI):
             wanted = "names in a list, or with a --label-separator" if self.problem_type == MULTI else "one name"
             raise ValueError(f"{where} has the label {label!r}, where {self.problem_type} wants {wanted}")

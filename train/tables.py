@@ -88,34 +88,52 @@ def load_file(path: str) -> Dataset:
         raise ValueError(f"{path} is no table: its name should end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
     if not Path(path).is_file():
         raise FileNotFoundError(f"the file {path} does not exist")
-    kind, how = suffix[1:], {}
     if suffix in (".csv", ".tsv"):
-        dialect = {"quoting": csv.QUOTE_MINIMAL if suffix == ".csv" else csv.QUOTE_NONE}
-        separator = "," if suffix == ".csv" else "\t"
-        header = check_cells(path, delimiter=separator, **dialect)
-        text = Features({name: Value("string") for name in header})
-        kind, how = "csv", {"sep": separator, "na_filter": False, "encoding": "utf-8-sig", "features": text, **dialect}
-    elif suffix in (".json", ".jsonl"):
-        kind = "json"
-        if suffix == ".jsonl":
-            check_json_lines(path)
-    try:
-        rows = load_dataset(kind, data_files=str(path), split="train", **how)
-    except (DatasetGenerationError, ValueError, OSError) as error:
-        reason = " ".join(str(error.__cause__ or error).split())
-        raise ValueError(f"{path} cannot be read as {kind}: {reason}") from error
-    if not len(rows):
-        raise ValueError(f"{path} has no rows")
+        return load_cells(
+            path, "," if suffix == ".csv" else "\t", csv.QUOTE_MINIMAL if suffix == ".csv" else csv.QUOTE_NONE
+        )
+    if suffix == ".jsonl":
+        check_json_lines(path)
+    return read(path, "parquet" if suffix == ".parquet" else "json")
+
+
+def load_cells(path: str, separator: str, quoting: int) -> Dataset:
+    """Reads a file of cells, each as text."""
+    header, number = check_cells(path, delimiter=separator, quoting=quoting)
+    rows = read(
+        path,
+        "csv",
+        sep=separator,
+        quoting=quoting,
+        encoding="utf-8-sig",
+        na_filter=False,
+        features=Features({name: Value("string") for name in header}),
+        skip_blank_lines=len(header) > 1,  # of a single column, it is a row without text
+    )
+    if len(rows) != number:
+        raise ValueError(f"{path} has {number} rows, of which only {len(rows)} can be read: is there an odd line end?")
     return rows
 
 
-def check_cells(path: str, **dialect: Any) -> list[str]:
+def read(path: str, kind: str, **how: Any) -> Dataset:
+    """Reads a file with `datasets`."""
+    try:
+        return load_dataset(kind, data_files=str(path), split="train", **how)
+    except (DatasetGenerationError, ValueError, OSError) as error:
+        reason = " ".join(str(error.__cause__ or error).split())
+        if "corresponds to no data" in reason:
+            reason = "it has no rows"
+        raise ValueError(f"{path} cannot be read as {kind}: {reason}") from error
+
+
+def check_cells(path: str, **dialect: Any) -> tuple[list[str], int]:
     """Refuses a file of cells that is not UTF-8, or whose lines don't all have as many cells as the first.
 
     Returns:
-        The cells of its first line: the names of its columns.
+        The cells of its first line, which are the names of its columns, and the number of rows.
     """
     csv.field_size_limit(sys.maxsize)  # of one cell; by itself some 130,000 characters
+    number = 0
     with open(path, encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, strict=True, **dialect)
         try:
@@ -123,16 +141,17 @@ def check_cells(path: str, **dialect: Any) -> list[str]:
             for cells in lines:
                 if cells and len(cells) != len(header):
                     raise ValueError(f"line {lines.line_num} of {path} has {len(cells)} cells, its first {len(header)}")
+                number += bool(cells) or len(header) == 1
         except UnicodeDecodeError as error:
             raise ValueError(f"{path} is not text in UTF-8, some way after line {lines.line_num}: {error}") from error
         except csv.Error as error:
             raise ValueError(f"line {lines.line_num} of {path} cannot be split into cells: {error}") from error
-    if not header:
-        raise ValueError(f"{path} is empty")
+    if not header or not number:
+        raise ValueError(f"{path} has no rows" if header else f"{path} is empty")
     for name in header:
         if header.count(name) > 1:
             raise ValueError(f"the first line of {path} has {name[:40]!r} twice; it should name the columns")
-    return header
+    return header, number
 
 
 def hold_out(classes: np.ndarray | None, number: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
