@@ -317,6 +317,8 @@ class FinetuneDataset(Dataset):
         self._b_length = np.minimum(b, room - self._a_length)
         self.cut = int((a + b > room).sum())
         self.labels = None if labels is None else torch.as_tensor(labels[:])[self.row]
+        counts = np.sum([tokens.counts(len(tokenizer)) for tokens in every], axis=0)
+        self.unknown = float(counts[tokenizer.unk_token_id] / counts.sum())  # share of the words, [UNK] to the model
         self.cls_id, self.sep_id, self.pad_id = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
 
     def __len__(self) -> int:

@@ -78,6 +78,8 @@ def announce(
     accelerator.print(f"each row has {labels.shown()} ({labels.problem_type})")
     for split, dataset in data.items():
         name, number = tables[split].name, len(tables[split].rows)
+        if dataset.unknown:
+            accelerator.print(f"{dataset.unknown:.1%} of the words of {name} are unknown to the model")
         if dataset.dropped:
             accelerator.print(f"left out {dataset.dropped:,} of the {number:,} rows of {name}: they have no word")
         if dataset.cut:
