@@ -16,7 +16,7 @@ from scipy import stats
 from sklearn.metrics import f1_score, recall_score
 from transformers import AutoTokenizer, pipeline
 
-from toybert.train import best, evaluate, finetune
+from toybert.train import evaluate, finetune
 from toybert.train.best import Best
 from toybert.train.classify import compare, measure
 from toybert.train.data import FinetuneDataset
@@ -381,34 +381,59 @@ def test_a_test_file_without_labels_is_predicted_all_the_same(run: Callable, tmp
     assert "test" not in json.loads((tmp_path / "run" / "results.json").read_text())
 
 
+@pytest.fixture
+def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[tuple[float, float]]], list[torch.Tensor]]:
+    """Gives a function that makes the best epoch be told from accuracies and losses that are made up.
+
+    It gives the list of what the classifier's weights are after each epoch.
+    """
+
+    def make_up(figures: list[tuple[float, float]]) -> list[torch.Tensor]:
+        weights: list[torch.Tensor] = []
+
+        def see(self: Best, accelerator: Any, model: Any, _: dict[str, float]) -> None:
+            weights.append(model.classifier.weight.detach().clone())
+            accuracy, loss = figures[self.epochs]
+            watched(self, accelerator, model, {"accuracy": accuracy, "loss": loss})
+
+        watched = Best.see
+        monkeypatch.setattr(Best, "see", see)
+        return weights
+
+    return make_up
+
+
+@pytest.fixture
+def animals(tmp_path: Path) -> str:
+    return write(tmp_path / "train.csv", "text,label\n" + "the dog ran,a\nthe cat sat,b\n" * 10)
+
+
+@pytest.mark.parametrize(
+    ("metric", "kept", "seen"),
+    [("accuracy", 4, 6), ("loss", 1, 3)],  # of two with the same accuracy, the one with the lower loss
+)
 def test_the_best_epoch_is_kept_and_the_run_ends_when_no_better_one_comes(
-    run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Callable, tmp_path: Path, animals: str, pretend: Callable, metric: str, kept: int, seen: int
 ) -> None:
-    accuracies = iter([0.5, 0.9, 0.4, 0.9, 0.8])
-    weights: list[torch.Tensor] = []
-
-    def see(self: Best, accelerator: Any, model: Any, figures: dict[str, float]) -> None:
-        weights.append(model.classifier.weight.detach().clone())
-        watched(self, accelerator, model, {**figures, "accuracy": next(accuracies)})
-
-    watched = best.Best.see
-    monkeypatch.setattr(best.Best, "see", see)
-    file = write(tmp_path / "train.csv", "text,label\n" + "the dog ran,a\nthe cat sat,b\n" * 10)
-    figures = run(train_file=file, validation_file=file, epochs=9, patience=2)
-    assert len(weights) == 4  # the fourth is as good as the second, and not better
-    assert figures["epoch"] == 2
+    weights = pretend([(0.5, 0.1), (0.9, 0.8), (0.4, 0.9), (0.9, 0.7), (0.9, 0.7), (0.8, 0.2), (1.0, 0.1)])
+    options = {"train_file": animals, "validation_file": animals, "epochs": 7, "learning_rate": 0.01}
+    figures = run(**options, patience=2, best_metric=metric)
+    assert (figures["epoch"], len(weights)) == (kept, seen)
     saved = load_file(tmp_path / "run" / "model.safetensors")["classifier.weight"]
-    assert torch.equal(saved, weights[1])
-    assert not torch.equal(saved, weights[3])
+    assert [torch.equal(saved, each) for each in weights] == [epoch == kept for epoch in range(1, seen + 1)]
 
 
 def test_a_run_that_ended_early_ends_at_the_same_epoch_when_it_is_resumed(
-    run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Callable, tmp_path: Path, animals: str, pretend: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = write(tmp_path / "train.csv", "text,label\n" + "the dog ran,a\nthe cat sat,b\n" * 10)
-    options = {"train_file": file, "validation_file": file, "epochs": 6, "patience": 2, "learning_rate": 1e-9}
+    pretend([(0.5, 0.5)] * 6)
+    options = {"train_file": animals, "validation_file": animals, "epochs": 6, "patience": 2}
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as patch:
-        patch.setattr(finetune, "finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(finetune, "finish", interrupt)
         with pytest.raises(KeyboardInterrupt):
             run(**options)
     figures = run(**options, resume=True)
@@ -423,6 +448,7 @@ def test_a_run_that_ended_early_ends_at_the_same_epoch_when_it_is_resumed(
         ({"problem_type": "ranking"}, "problem_type must be one of .*, got 'ranking'"),
         ({"best_metric": "loss"}, "best_metric=loss needs a patience above 0"),
         ({"validation_file": "v.csv"}, "validation_file needs a train_file"),
+        ({"corpus": "me/films"}, "give a train_file or a corpus, not both .*train.csv and me/films"),
         ({"best_metric": "f1", "patience": 1}, "must be one of accuracy, macro_f1, loss, got 'f1'"),
         ({"text_column": "sentence"}, "has no column 'sentence', .* has 'text', 'label'"),
         ({"label_column": "kind"}, "has no column 'kind'"),
@@ -457,12 +483,11 @@ def test_a_classifier_of_other_classes_is_no_start(run: Callable, tmp_path: Path
 
 
 def test_a_fine_tuned_folder_is_evaluated_on_any_file(
-    run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    run: Callable, tmp_path: Path, animals: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    file = write(tmp_path / "train.csv", "text,label\n" + "the dog ran,a\nthe cat sat,b\n" * 10)
-    figures = run(train_file=file, validation_file=file)
+    figures = run(train_file=animals, validation_file=animals)
     output = tmp_path / "figures.json"
-    arguments = ["evaluate", str(tmp_path / "run"), "--test-file", file, "--output", str(output)]
+    arguments = ["evaluate", str(tmp_path / "run"), "--test-file", animals, "--output", str(output)]
     monkeypatch.setattr("sys.argv", arguments)
     evaluate.main()
     found = json.loads(output.read_text())

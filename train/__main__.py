@@ -84,6 +84,7 @@ def train_all(options: Options) -> dict[str, Any]:
         seed=options.seed,
         **{**finetune.RECIPES[options.recipe], **given("epochs", options.finetuning_epochs)},
     )
+    finetune.read_tables(finetuning)
     folder = Path(options.output_dir or first_free_folder())
     pretraining = replace(pretraining, output_dir=str(folder))
     finetuning = replace(

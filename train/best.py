@@ -16,16 +16,17 @@ class Best:
         """Sets out to keep the best epoch's weights in the file `path`.
 
         Args:
-            metric: the name of the figure; of a loss the lowest is best, of any other the highest.
+            metric: the name of the figure; of a loss the lowest is best, of any other the highest, and of epochs that
+                are equal in it the one with the lower loss.
             patience: epochs without a better one after which the run is to stop; 0 keeps the last epoch, in no file.
         """
         self.metric, self.patience, self.path = metric, patience, path
-        self.epochs, self.epoch, self.figure = 0, 0, 0.0
+        self.epochs, self.epoch, self.figure = 0, 0, (0.0, 0.0)
 
     def see(self, accelerator: Accelerator, model: nn.Module, figures: dict[str, float]) -> None:
         """Takes the figures of the next epoch, and its weights if it is the best one yet."""
         self.epochs += 1
-        figure = -figures[self.metric] if self.metric == "loss" else figures[self.metric]
+        figure = (0.0 if self.metric == "loss" else figures[self.metric], -figures["loss"])
         if self.patience and self.epoch and not figure > self.figure:
             return
         self.epoch, self.figure = self.epochs, figure

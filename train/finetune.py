@@ -49,8 +49,8 @@ class FinetuneOptions(LoopOptions):
     dropout: float = option("During this run; config.json keeps its own.", 0.1)
     model: str = option("The pre-trained checkpoint: a folder, or an id on the Hub.", str(ROOT))
     corpus: str = option(
-        "A folder of train, validation and test .jsonl, .csv or the like (labels 0 and 1: negative and positive), or "
-        "a data set on the Hub.",
+        "A folder that holds train.jsonl or .csv or the like, and validation and test beside it (in .jsonl, labels of 0 "
+        "and 1 mean negative and positive), or a data set on the Hub.",
         str(CORPORA / "sentiment"),
     )
     corpus_config: str | None = option("Which of the corpus's data sets, if it has several.", None)
@@ -75,6 +75,8 @@ class FinetuneOptions(LoopOptions):
             raise ValueError(f"best_metric={self.best_metric} needs a patience above 0: else the last epoch is kept")
         if self.validation_file and not self.train_file:
             raise ValueError("validation_file needs a train_file beside it")
+        if self.train_file and self.corpus != FinetuneOptions.corpus:
+            raise ValueError(f"give a train_file or a corpus, not both {self.train_file} and {self.corpus}")
 
     def files(self) -> dict[str, str | None]:
         """Gives the files that were named for the splits."""
@@ -98,7 +100,7 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     Returns:
         The figures on the validation rows after the epoch that is kept, its step, and the seconds that all took.
     """
-    tables, encoded, labels = read(options)
+    tables, encoded, labels = read_tables(options)
     metric = best_metric(options, labels)
     tokenizer, config = load_tokenizer(options.model), load_config(options.model)
     check_vocabulary(tokenizer, config, options.model)
@@ -133,7 +135,7 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     return {**progress.validation[best.epoch - 1], "seconds": progress.seconds}
 
 
-def read(options: FinetuneOptions) -> tuple[dict[str, Table], dict[str, Tensor | None], Labels]:
+def read_tables(options: FinetuneOptions) -> tuple[dict[str, Table], dict[str, Tensor | None], Labels]:
     """Reads all tables of a run and refuses what is wrong with them; gives them, their labels, and what these mean."""
     tables = load_tables(options.corpus, options.corpus_config, options.files())
     if not options.train_file:
