@@ -112,9 +112,10 @@ def compare(logits: Tensor, labels: Tensor, training: Tensor, names: Sequence[st
     return {"model": measure(logits, labels, names), "baseline": measure(constant, labels, names)}
 
 
-def beside(compared: dict[str, dict[str, float]], problem_type: str) -> str:
+def beside(compared: dict[str, dict[str, float]]) -> str:
     """Lays out what `compare` gives for a terminal; every class has its recall."""
     figures, baseline = compared["model"], compared["baseline"]
+    problem_type = next(kind for kind, names in METRICS.items() if names[0] in figures or kind == REGRESSION)
     lines = [f"{'':34}model  {BASELINES[problem_type]}"]
     for name in METRICS[problem_type]:
         lines.append(f"  {name.replace('_', ' '):29}{figures[name]:8.3f}{baseline[name]:8.3f}")

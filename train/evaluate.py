@@ -191,12 +191,15 @@ def pretraining_report(folder: str | Path, corpus: DatasetDict, accelerator: Acc
 
 
 def classification_report(folder: str | Path, corpus: DatasetDict, accelerator: Accelerator) -> dict[str, Any]:
-    """Gives everything that is measured of a fine-tuned checkpoint, on the test sentences."""
+    """Gives everything that is measured of a classifier of sentiment, on the test sentences."""
+    names = tuple(load_config(folder).id2label.values())
+    if names != SENTIMENT:
+        raise ValueError(f"{folder} tells {shortened(names)}, not sentiment: give a --test-file")
     tokenizer = load_tokenizer(folder)
     check_vocabulary(tokenizer, load_config(folder), folder)
     model = accelerator.prepare(load_model(AutoModelForSequenceClassification, folder))
     for name, rows in corpus.items():
-        check_labels(rows["label"], load_config(folder).num_labels, f"{name}.jsonl")
+        check_labels(rows["label"], len(SENTIMENT), f"{name}.jsonl")
     with accelerator.main_process_first():
         longest = longest_input(tokenizer, load_config(folder))
         test = FinetuneDataset(corpus["test"]["text"], corpus["test"]["label"], tokenizer, longest)
@@ -211,6 +214,8 @@ def classification_report(folder: str | Path, corpus: DatasetDict, accelerator: 
 def file_report(options: argparse.Namespace, accelerator: Accelerator) -> dict[str, dict[str, float]]:
     """Gives what is measured of a classifier on the rows of a file, beside saying of all what is commonest in it."""
     config, tokenizer = load_config(options.checkpoint), load_tokenizer(options.checkpoint)
+    if config.architectures != ["ToyBertForSequenceClassification"]:
+        raise ValueError(f"{options.checkpoint} is no classifier, and a --test-file is for one")
     check_vocabulary(tokenizer, config, options.checkpoint)
     rows = Table(load_file(options.test_file), options.test_file)
     texts = [options.text_column, *([options.text_pair_column] if options.text_pair_column else [])]
@@ -228,6 +233,8 @@ def file_report(options: argparse.Namespace, accelerator: Accelerator) -> dict[s
 
 def table(results: dict[str, Any]) -> str:
     """Lays out results for a terminal."""
+    if "baseline" in results:
+        return beside(results)
     lines = []
     for part in ("mlm", "nsp", "sentiment"):
         if part in results:
@@ -257,23 +264,15 @@ def main() -> None:
     architecture = (load_config(options.checkpoint).architectures or ["?"])[0]
     if architecture not in ("ToyBertForPreTraining", "ToyBertForSequenceClassification"):
         raise ValueError(f"{options.checkpoint} holds a {architecture}; give a pre-trained model or a classifier")
-    is_classifier = architecture == "ToyBertForSequenceClassification"
     if options.test_file:
-        if not is_classifier:
-            raise ValueError(f"{options.checkpoint} is no classifier, and a --test-file is for one")
         results = file_report(options, accelerator)
-        accelerator.print(beside(results, load_config(options.checkpoint).problem_type or SINGLE))
-    elif is_classifier:
-        names = tuple(load_config(options.checkpoint).id2label.values())
-        if names != SENTIMENT and not options.corpus:
-            raise ValueError(f"{options.checkpoint} tells {shortened(names)}, not sentiment: give a --test-file")
+    elif architecture == "ToyBertForSequenceClassification":
         corpus = load_corpus(options.corpus or CORPORA / "sentiment", columns=["text", "label"])
         results = classification_report(options.checkpoint, corpus, accelerator)
-        accelerator.print(table(results))
     else:
         corpus = load_corpus(options.corpus or CORPORA / "stories", columns=["sentences"])
         results = pretraining_report(options.checkpoint, corpus, accelerator)
-        accelerator.print(table(results))
+    accelerator.print(table(results))
     if options.output and accelerator.is_main_process:
         options.output.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 

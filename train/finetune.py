@@ -49,7 +49,7 @@ class FinetuneOptions(LoopOptions):
     dropout: float = option("During this run; config.json keeps its own.", 0.1)
     model: str = option("The pre-trained checkpoint: a folder, or an id on the Hub.", str(ROOT))
     corpus: str = option(
-        "A folder that holds train.jsonl or .csv or the like, and validation and test beside it (in .jsonl, labels of 0 "
+        "A folder that holds train.jsonl, .csv or the like, and validation and test beside it (in .jsonl, labels of 0 "
         "and 1 mean negative and positive), or a data set on the Hub.",
         str(CORPORA / "sentiment"),
     )
@@ -203,7 +203,7 @@ def conclude(
         logits = predict(model, data[split], accelerator)
         if truth is not None:
             results[split] = compare(logits, truth, data["train"].labels, labels.names)
-            accelerator.print(f"{tables[split].name}:\n{beside(results[split], labels.problem_type)}")
+            accelerator.print(f"{tables[split].name}:\n{beside(results[split])}")
             if split == "validation" and labels.problem_type == SINGLE:
                 draw_confusion(truth, logits, labels, folder / "figures" / "confusion.png", accelerator)
     if accelerator.is_main_process:
