@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from accelerate.tracking import get_available_trackers
 from accelerate.utils import (
     DistributedType,
     GradientAccumulationPlugin,
@@ -90,8 +91,9 @@ class LoopOptions:
                 raise ValueError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
         if self.schedule not in ("linear", "constant"):
             raise ValueError(f"schedule must be linear or constant, got {self.schedule!r}")
-        if self.report_to and self.report_to not in LoggerType.list():
-            raise ValueError(f"report_to must be one of {', '.join(LoggerType.list())}, got {self.report_to!r}")
+        trackers = [name for name in LoggerType.list() if name != "all"]
+        if self.report_to and self.report_to not in trackers:
+            raise ValueError(f"report_to must be one of {', '.join(trackers)}, got {self.report_to!r}")
         if self.push_to_hub and not self.repo_id:
             raise ValueError("push_to_hub needs a repo_id, such as me/toybert")
 
@@ -157,6 +159,8 @@ def start(options: LoopOptions) -> Accelerator:
 
 def make_accelerator(options: LoopOptions) -> Accelerator:
     """Makes an Accelerator of all the processes that were started, with the tracker that was asked for."""
+    if options.report_to and LoggerType(options.report_to) not in get_available_trackers():
+        raise ValueError(f"report_to={options.report_to} needs a package that is not installed")
     folder = Path(options.output_dir)
     accelerator = Accelerator(
         # Its own launcher does not hand on that a configuration says `use_cpu`.
@@ -174,8 +178,6 @@ def make_accelerator(options: LoopOptions) -> Accelerator:
             f"{started} processes were started and accelerate joins {accelerator.num_processes}: "
             "set ACCELERATE_USE_CPU=true if they are to share a CPU"
         )
-    if options.report_to and not accelerator.log_with:
-        raise ValueError(f"report_to={options.report_to} needs a package that is not installed")
     return accelerator
 
 
