@@ -43,5 +43,5 @@ def run(main: Callable[[], Any]) -> None:
         main()
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("interrupted: a training run goes on from its last checkpoint with --resume")
+    except KeyboardInterrupt as interruption:  # a training run says what its last checkpoint is
+        sys.exit(str(interruption) or "interrupted")

@@ -128,8 +128,8 @@ def start(options: LoopOptions) -> Accelerator:
     """Makes the Accelerator, seeds everything, and sees that the output folder is free for this run.
 
     Raises:
-        ValueError: the folder holds a run and `resume` is off, or holds one of another configuration; or the tracker's
-            package is missing, or the processes that were started have not found each other.
+        ValueError: the folder holds a run and `resume` is off, or holds one of another configuration; or see
+            `make_accelerator`.
         FileNotFoundError: there is no run to resume.
     """
     accelerator = make_accelerator(options)
@@ -158,7 +158,12 @@ def start(options: LoopOptions) -> Accelerator:
 
 
 def make_accelerator(options: LoopOptions) -> Accelerator:
-    """Makes an Accelerator of all the processes that were started, with the tracker that was asked for."""
+    """Makes an Accelerator of all the processes that were started, with the tracker that was asked for.
+
+    Raises:
+        ValueError: the tracker's package is missing, not all processes have found each other, or FSDP is to spread what
+            Muon needs whole.
+    """
     if options.report_to and LoggerType(options.report_to) not in get_available_trackers():
         raise ValueError(f"report_to={options.report_to} needs a package that is not installed")
     folder = Path(options.output_dir)
@@ -178,6 +183,8 @@ def make_accelerator(options: LoopOptions) -> Accelerator:
             f"{started} processes were started and accelerate joins {accelerator.num_processes}: "
             "set ACCELERATE_USE_CPU=true if they are to share a CPU"
         )
+    if accelerator.distributed_type == DistributedType.FSDP and options.muon_learning_rate:
+        raise ValueError("Muon needs whole matrices and FSDP spreads them: give --muon-learning-rate 0")
     return accelerator
 
 
