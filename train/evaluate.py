@@ -70,6 +70,8 @@ def evaluate_pretraining(
 ) -> dict[str, float]:
     """Gives loss and accuracy of both tasks, always for the same masks and pairs: those of epoch 0.
 
+    Of a model of masked words alone, it gives those of this task.
+
     With `content` (see `content_words`), also the accuracy at the targets that are content words. Without `hide`, the
     model sees every word: that is how next sentences are told in use.
     """
@@ -82,7 +84,7 @@ def evaluate_pretraining(
         if not hide:
             batch["input_ids"] = torch.where(chosen, batch["labels"], batch["input_ids"])
         output = model(**batch)
-        logits = output.prediction_logits  # (N, V), or (B, S, V) without sparse_prediction
+        logits = output.get("prediction_logits", output.get("logits"))  # (N, V), or (B, S, V) without sparse_prediction
         logits, target = logits[chosen] if logits.dim() == 3 else logits, batch["labels"][chosen]
         right = (logits.argmax(-1) == target).float()
         known = is_content[target].float() if content is not None else torch.zeros_like(right)
@@ -96,21 +98,19 @@ def evaluate_pretraining(
             ]
         ).T  # (N, 5)
         by_row = torch.zeros(len(chosen), 5, device=words.device).index_add(0, chosen.nonzero()[:, 0], words)
-        nsp_logits, nsp_target = output.seq_relationship_logits.float(), batch["next_sentence_label"]
-        pairs = torch.stack(
-            [F.cross_entropy(nsp_logits, nsp_target, reduction="none"), (nsp_logits.argmax(-1) == nsp_target).float()]
-        ).T  # (B, 2)
-        rows.append(accelerator.gather_for_metrics(torch.cat([by_row, pairs], dim=1)).cpu())
+        if (nsp_target := batch.get("next_sentence_label")) is not None:
+            nsp_logits = output.seq_relationship_logits.float()
+            nsp_right = (nsp_logits.argmax(-1) == nsp_target).float()
+            pairs = torch.stack([F.cross_entropy(nsp_logits, nsp_target, reduction="none"), nsp_right]).T  # (B, 2)
+            by_row = torch.cat([by_row, pairs], dim=1)
+        rows.append(accelerator.gather_for_metrics(by_row).cpu())
     every = torch.cat(rows).double()
     if not every[:, 2].any():
         raise ValueError("there is no word to predict: no word of the text is in the vocabulary")
-    loss, right, count, content_right, content_count, nsp_loss, nsp_right = every.sum(0).tolist()
-    figures = {
-        "mlm_loss": loss / count,
-        "mlm_accuracy": right / count,
-        "nsp_loss": nsp_loss / len(every),
-        "nsp_accuracy": nsp_right / len(every),
-    }
+    loss, right, count, content_right, content_count, *of_pairs = every.sum(0).tolist()
+    figures = {"mlm_loss": loss / count, "mlm_accuracy": right / count}
+    if of_pairs:
+        figures |= {"nsp_loss": of_pairs[0] / len(every), "nsp_accuracy": of_pairs[1] / len(every)}
     return figures if content is None else {**figures, "content_accuracy": content_right / max(content_count, 1)}
 
 
