@@ -137,9 +137,12 @@ def csv_columns(path: Path, separator: str) -> list[str]:
     names = next(rows, [])
     if not names:
         raise ValueError(f"{path} is empty")
+    row: list[str] = []
     for row in rows:
         if row and len(row) != len(names):
             raise ValueError(f"line {rows.line_num} of {path} has {len(row)} columns, the first line {len(names)}")
+    if not row:
+        raise ValueError(f"{path} has no row below its first line")
     return names
 
 
@@ -156,21 +159,29 @@ def read_text(files: Sequence[Path], options: TextOptions) -> Dataset:
         with path.open("rb") as file:
             while block := file.read(2**20):
                 digest.update(block)
-    how = {"split_sentences": options.split_sentences, "language": options.language, "key": digest.hexdigest()}
+    how: dict[str, Any] = {
+        "name": options.corpus,
+        "split_sentences": options.split_sentences,
+        "language": options.language,
+    }
+    # A list of files would be taken one by one, in calls that know nothing of each other's documents.
+    how |= {"files": tuple(map(str, files)), "key": digest.hexdigest()}
     try:
-        rows = Dataset.from_generator(text_rows, FEATURES, gen_kwargs={"files": [str(path) for path in files], **how})
+        return Dataset.from_generator(text_rows, FEATURES, gen_kwargs=how)
     except DatasetsError as error:
         raise (error.__cause__ or error) from None  # what `text_rows` has to say
-    if not len(rows):
-        raise ValueError(f"{options.corpus} has no text in it")
-    return rows
 
 
-def text_rows(files: list[str], split_sentences: bool, language: str, key: str) -> Iterator[dict[str, Any]]:
+def text_rows(
+    name: str, files: tuple[str, ...], split_sentences: bool, language: str, key: str
+) -> Iterator[dict[str, Any]]:
     """Gives files of plain text as rows; a blank line, a stretch of running text and a file end a document.
 
     Args:
         key: of the files' contents; `datasets` remembers rows by the arguments that they were made from.
+
+    Raises:
+        ValueError: there is no text in them.
     """
 
     def numbered(file: str) -> Iterator[tuple[Any, str]]:
@@ -178,10 +189,13 @@ def text_rows(files: list[str], split_sentences: bool, language: str, key: str) 
         sentences = running_sentences(lines, language) if split_sentences else single_sentences(lines)
         return (((file, number), sentence) for number, sentence in sentences)
 
+    document = -1
     every_sentence = chain.from_iterable(map(numbered, files))
     for document, (_, sentences) in enumerate(groupby(every_sentence, key=itemgetter(0))):
         for piece in in_pieces((sentence for _, sentence in sentences), PIECE):
             yield {"document": document, "sentences": piece}
+    if document < 0:
+        raise ValueError(f"{name} has no text in it")
 
 
 def read_lines(path: Path) -> Iterator[str]:
