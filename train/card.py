@@ -89,7 +89,7 @@ def command(step: str, options: Any) -> str:
     for each in fields(options):
         value = getattr(options, each.name)
         if value != each.default and each.name not in ("resume", "push_to_hub", "repo_id"):
-            value = shown(value) if each.name in ("corpus", "model", "output_dir") else str(value)
+            value = shown(value) if each.name in ("corpus", "model", "init_from", "output_dir") else str(value)
             words += [f"--{each.name.replace('_', '-')}", value]
     return shlex.join(words)
 
