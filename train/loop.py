@@ -21,9 +21,9 @@ from accelerate.utils import (
     tqdm,
 )
 from torch import nn
-from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase
 
+from toybert.train.batches import Batches, DatasetBatches, shares_of, weighed
 from toybert.train.checkpoint import (
     RECORD,
     digest,
@@ -32,12 +32,9 @@ from toybert.train.checkpoint import (
     save_checkpoint,
     write_whole,
 )
-from toybert.train.data import FinetuneDataset, PretrainDataset, as_is
 from toybert.train.hub import push, save_hub_folder
 from toybert.train.meter import Meter
 from toybert.train.optim import make_optimizers, warmup_then_linear
-from toybert.train.sampler import LengthBatchSampler
-from toybert.train.shares import shares_of, steps, weighed
 
 
 def option(help: str, default: Any = MISSING) -> Any:
@@ -190,7 +187,7 @@ def make_accelerator(options: LoopOptions) -> Accelerator:
 
 def train(
     model: nn.Module,
-    dataset: PretrainDataset | FinetuneDataset,
+    dataset: Any,
     options: LoopOptions,
     accelerator: Accelerator,
     evaluate: Callable[[nn.Module], dict[str, float]],
@@ -199,43 +196,40 @@ def train(
     """Trains a model and gives the history of its losses.
 
     Args:
-        dataset: gives whole batches (see `data.as_is`), by the row numbers that `lengths` sorts.
+        dataset: gives whole batches (see `data.as_is`), by the row numbers that `lengths` sorts; or `Batches`.
         evaluate: gives the validation figures of a model; called at the end of each epoch.
 
     Raises:
         ValueError: the loss is no longer a number.
     """
-    accumulation, folder = options.gradient_accumulation_steps, Path(options.output_dir)
-    parts = accumulation * accelerator.num_processes  # of the batch that one step of the optimiser learns from
-    sampler = LengthBatchSampler(dataset.lengths, options.batch_size * parts, options.seed, dataset.group, parts=parts)
-    # A generator of its own: or each new iterator would take a number from the one that dropout draws from,
-    # and a resumed epoch, which starts one iterator more, would go on differently.
-    loader = DataLoader(dataset, batch_sampler=sampler, collate_fn=as_is, generator=torch.Generator())
+    folder = Path(options.output_dir)
+    batches = dataset
+    if not isinstance(dataset, Batches):
+        batches = DatasetBatches(dataset, options.batch_size, accelerator, options.seed)
     optimizers = make_optimizers(
         model,
         learning_rate=options.learning_rate,
         weight_decay=options.weight_decay,
         muon_learning_rate=options.muon_learning_rate,
     )
-    model, loader, *optimizers = accelerator.prepare(model, loader, *optimizers)
-    total_steps = options.epochs * len(loader) // accumulation
+    model, *optimizers = accelerator.prepare(model, *optimizers)
+    total_steps = options.epochs * batches.steps_an_epoch
+    divisor = batches.accumulation * accelerator.num_processes
     schedulers = make_schedulers(optimizers, options, total_steps)
     progress, meter = Progress(), Meter(accelerator, max(1, total_steps // 100), folder)
-    accelerator.register_for_checkpointing(progress, meter, *schedulers)
+    accelerator.register_for_checkpointing(progress, meter, batches, *schedulers)
     set_seed(options.seed, device_specific=True)  # processes drop out different units
     begin(options, accelerator)
     bar = make_bar(total_steps, progress.step, describe)
     began = time.perf_counter() - progress.seconds
     with naming_the_last_checkpoint(folder):
         for epoch in range(progress.epoch, options.epochs):
-            sampler.set_epoch(epoch)
-            loader.set_epoch(epoch)  # and so the dataset's
             model.train()
-            for batches in steps(loader, accumulation, skip=progress.batch):
-                for batch, share in zip(batches, shares_of(batches, accelerator), strict=True):
+            for step in batches.steps(epoch, skip=progress.batch):
+                for batch, share in zip(step, shares_of(step, accelerator), strict=True):
                     with accelerator.accumulate(model):
                         losses = weighed(model(**batch), share)
-                        accelerator.backward(losses["loss"] * parts)  # accelerate and DDP divide by them
+                        accelerator.backward(losses["loss"] * divisor)  # accelerate and DDP divide by it
                         if accelerator.sync_gradients and options.max_grad_norm:
                             accelerator.clip_grad_norm_(model.parameters(), options.max_grad_norm)
                         for optimizer in optimizers:
@@ -244,7 +238,7 @@ def train(
                     meter.add(losses)
                 for scheduler in schedulers:
                     scheduler.step()
-                progress.batch += accumulation
+                progress.batch += len(step)
                 progress.step += 1
                 progress.seconds = time.perf_counter() - began
                 bar.update()

@@ -16,6 +16,7 @@ from toybert.train.evaluate import evaluate_pretraining, evaluation_loader
 from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer, longest_input
 from toybert.train.loop import LoopOptions, Progress, finish, option, start, train
 from toybert.train.plots import plot_pretraining
+from toybert.train.stream import StreamedBatches, as_rows, head_of, open_stream
 from toybert.train.vocabulary import TOKENIZERS, learn_tokenizer
 
 # What `--recipe` changes: the plain way to train that this project began with, for comparison.
@@ -67,6 +68,8 @@ class PretrainOptions(LoopOptions, TextOptions):
     pack: bool | None = option(
         "Fill inputs with neighbouring sentences (default: yes, but for a folder of train.jsonl and others).", None
     )
+    streaming: bool = option("Read the text as it is needed: for what is larger than the disk.", False)
+    max_steps: int = option("The steps of a run with --streaming, measured --epochs times.", 0)
     mlm_probability: float = option("Share of the words to predict in training.", 0.2)
     initializer_range: float = option("Standard deviation of the first weights.", 0.05)
 
@@ -89,6 +92,10 @@ class PretrainOptions(LoopOptions, TextOptions):
             )
         if not self.initializer_range > 0:
             raise ValueError(f"initializer_range must be above 0, got {self.initializer_range}")
+        if self.streaming != bool(self.max_steps) or self.max_steps < 0 or self.max_steps % self.epochs:
+            raise ValueError(
+                f"streaming needs max_steps, a multiple of epochs ({self.epochs}), and only it: got {self.max_steps}"
+            )
         if self.nsp and self.batch_size % PretrainDataset.group:
             raise ValueError(f"batch_size must be even, since true and false pairs go together, got {self.batch_size}")
         if self.init_from:
@@ -103,7 +110,7 @@ class PretrainOptions(LoopOptions, TextOptions):
 
     def sources(self) -> list[Path]:
         started = [Path(self.init_from) / "model.safetensors"] if self.init_from else []
-        return self.files() + [path for path in started if path.is_file()]
+        return ([] if self.streaming else self.files()) + [path for path in started if path.is_file()]
 
 
 def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
@@ -112,7 +119,8 @@ def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
     Returns:
         The figures of the last epoch on the validation documents, and the seconds and steps that it took.
     """
-    text = load_text(options, seed=options.seed, pairs=options.nsp)
+    stream = open_stream(options) if options.streaming else None
+    text = head_of(stream, options) if stream else load_text(options, seed=options.seed, pairs=options.nsp)
     accelerator = start(options)
 
     tokenizer, max_length = make_tokenizer(options, text)
@@ -127,10 +135,18 @@ def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
         f"training on {accelerator.num_processes} x {accelerator.device}, precision {accelerator.mixed_precision}"
     )
 
+    batches: Any = training
+    if stream:
+
+        def make(documents: list[dict[str, Any]]) -> PretrainDataset | MaskedWordDataset:
+            return make_dataset(options, as_rows(documents, options), tokenizer, max_length, **mlm)
+
+        steps = options.max_steps // options.epochs
+        batches = StreamedBatches(stream, make, options.batch_size, steps, accelerator, options.seed)
     model, kept = make_model(options, tokenizer)
     loader = evaluation_loader(validation, accelerator)
     progress = train(
-        model, training, options, accelerator, lambda m: evaluate_pretraining(m, loader, accelerator), "Pre-training"
+        model, batches, options, accelerator, lambda m: evaluate_pretraining(m, loader, accelerator), "Pre-training"
     )
     if accelerator.is_main_process:
         write_card("pretrain", model, options, progress, data, results(progress, training, validation))
@@ -193,10 +209,10 @@ def describe(
     validation: PretrainDataset | MaskedWordDataset,
 ) -> list[str]:
     """Says in sentences what a run learns from, what is held out, and what of the text it does not use."""
-    name = Path(options.corpus).name
+    name = f"{'the beginning of ' * options.streaming}`{Path(options.corpus).name}`"
     rows = f"{len(training):,} pairs of sentences, half of them true" if options.nsp else f"{len(training):,} inputs"
     said = [
-        f"{len(np.unique(document_numbers(text.training))):,} training documents of `{name}`, {rows}",
+        f"{len(np.unique(document_numbers(text.training))):,} training documents of {name}, {rows}",
         f"{len(tokenizer):,} tokens in the vocabulary; unknown to it are {unknown(training):.1%} of the training text "
         f"and {unknown(validation):.1%} of the held-out text",
         f"held out to measure on: {text.held_out}, {len(validation):,} {'pairs' if options.nsp else 'inputs'}",
