@@ -95,7 +95,7 @@ def command(step: str, options: Any) -> str:
     for each in fields(options):
         value = getattr(options, each.name)
         if value != each.default and each.name not in ("resume", "push_to_hub", "repo_id"):
-            is_path = each.name in ("corpus", "model", "output_dir") or each.name.endswith("_file")
+            is_path = each.name in ("corpus", "model", "init_from", "output_dir") or each.name.endswith("_file")
             value = shown(value) if is_path else str(value)
             words += [f"--{each.name.replace('_', '-')}", value]
     return shlex.join(words)

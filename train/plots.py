@@ -63,13 +63,17 @@ def accuracy_curve(axes: Any, validation: Entries, names: dict[str, str], title:
 
 
 def plot_pretraining(progress: Any, folder: Path) -> None:
-    """Draws the two losses of pre-training apart, and both accuracies on the validation documents."""
-    figure, (mlm, nsp, accuracy) = plt.subplots(1, 3, figsize=(13, 3.6))
-    curve(mlm, progress.train, progress.validation, "mlm_loss", "Masked words")
-    curve(nsp, progress.train, progress.validation, "nsp_loss", "Next sentence")
-    nsp.set_ylim(top=0.8)
-    nsp.axhline(np.log(2), color="grey", linestyle=":", linewidth=1)
-    nsp.annotate("chance", (0, np.log(2)), xytext=(2, 4), textcoords="offset points", color="grey", fontsize=8)
+    """Draws the losses of pre-training apart, and the accuracies on the validation documents."""
+    pairs = any("nsp_loss" in entry for entry in progress.validation)
+    panels = 2 + pairs
+    figure, (mlm, *nsp, accuracy) = plt.subplots(1, panels, figsize=(13 * panels / 3, 3.6))
+    name = "mlm_loss" if pairs else "loss"  # a model of masked words alone has but one
+    curve(mlm, progress.train, progress.validation, name, "Masked words", "mlm_loss")
+    for axes in nsp:
+        curve(axes, progress.train, progress.validation, "nsp_loss", "Next sentence")
+        axes.set_ylim(top=0.8)
+        axes.axhline(np.log(2), color="grey", linestyle=":", linewidth=1)
+        axes.annotate("chance", (0, np.log(2)), xytext=(2, 4), textcoords="offset points", color="grey", fontsize=8)
     names = {"mlm_accuracy": "masked words (validation)", "nsp_accuracy": "next sentence (validation)"}
     accuracy_curve(accuracy, progress.validation, names)
     save(figure, folder / "pretraining.png")
