@@ -22,6 +22,7 @@ from transformers import (
 import toybert.train.__main__ as story
 import toybert.train.loop as loop
 from toybert.train import cli
+from toybert.train.checkpoint import checkpoints
 from toybert.train.finetune import RECIPES as FINETUNE_RECIPES
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub import load_tokenizer
@@ -163,7 +164,7 @@ def test_a_checkpoint_torn_while_it_was_written_is_not_used(
         patch.setattr(loop.os, "replace", tear)
         with pytest.raises(OSError, match="No space left"):
             pretrain(tmp_path / "torn", stories)
-    assert [path.name for path in loop.checkpoints(tmp_path / "torn")] == ["step-0000008"]
+    assert [path.name for path in checkpoints(tmp_path / "torn")] == ["step-0000008"]
     pretrain(tmp_path / "torn", stories, resume=True)
     assert_same_run(tmp_path / "torn", tmp_path / "whole")
 

@@ -20,6 +20,7 @@ from toybert.train.corpus import check_labels, load_corpus
 from toybert.train.evaluate import classification_report, pretraining_report, table
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub import load_model, load_tokenizer
+from toybert.train.labelled import SENTIMENT
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 
 ATTENTION_EXAMPLE = ("Anna lost the key of her house.", "She looked for it in the garden.")
@@ -69,7 +70,7 @@ def train_all(options: Options) -> dict[str, Any]:
     # What can be wrong with the files and the options is asked before the first minute is spent.
     stories, sentiment = load_corpus(options.stories, ["sentences"]), load_corpus(options.sentiment, ["text", "label"])
     for split, rows in sentiment.items():
-        check_labels(rows["label"], len(finetune.LABELS), f"{split}.jsonl in {options.sentiment}")
+        check_labels(rows["label"], len(SENTIMENT), f"{split}.jsonl in {options.sentiment}")
     pretraining = PretrainOptions(
         output_dir="",
         corpus=options.stories,
@@ -83,6 +84,7 @@ def train_all(options: Options) -> dict[str, Any]:
         seed=options.seed,
         **{**finetune.RECIPES[options.recipe], **given("epochs", options.finetuning_epochs)},
     )
+    finetune.read_tables(finetuning)
     folder = Path(options.output_dir or first_free_folder())
     pretraining = replace(pretraining, output_dir=str(folder))
     finetuning = replace(
@@ -153,7 +155,8 @@ def draw(folder: Path) -> None:
 def recipe_of(options: PretrainOptions | FinetuneOptions) -> dict[str, Any]:
     """Gives the options that make the result what it is."""
     left_out = {"output_dir", "resume", "push_to_hub", "repo_id", "corpus", "model", "checkpoint_every"}
-    return {name: value for name, value in vars(options).items() if name not in left_out}
+    left_out |= {"text_column", "label_column"}
+    return {name: value for name, value in vars(options).items() if name not in left_out and value is not None}
 
 
 def peak_memory_mb() -> float:

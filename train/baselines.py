@@ -12,13 +12,14 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from toybert.train.data import IGNORED, PretrainDataset
+from toybert.train.data import IGNORED, MaskedDataset, PretrainDataset
 
+MOST_FEATURES = 2**22  # of pairs of words; in a vocabulary of more than 2,048 words some share one
 MOST_PAIRS = 50_000  # that features are made of: each is a Python object, and a linear model gains nothing from more
 C_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)  # inverse strengths of regularisation to choose from on validation data
 
 
-def unmasked(dataset: PretrainDataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def unmasked(dataset: MaskedDataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Gives rows as (B, S) ids with nothing hidden, and the labels."""
     batch = dataset.__getitems__(rows.tolist())
     labels = batch["labels"]
@@ -32,18 +33,20 @@ class NeighbourCounts:
     both neighbours even where they are masked for the model, which favours it.
     """
 
-    def __init__(self, training: PretrainDataset, smoothing: float = 0.1):
+    def __init__(self, training: MaskedDataset, smoothing: float = 0.1):
         V = training.vocab_size
-        self.bigrams = np.zeros((V, V))
+        self.bigrams = csr_matrix((V, V))  # a large vocabulary's would not fit into memory
         words = np.zeros(V)
         for start in range(0, len(training), 1024):
             ids, _ = unmasked(training, np.arange(start, min(start + 1024, len(training))))
             left, right = ids[:, :-1].ravel(), ids[:, 1:].ravel()
             real = right != training.tokenizer.pad_token_id
-            np.add.at(self.bigrams, (left[real], right[real]), 1)
+            self.bigrams += csr_matrix((np.ones(real.sum()), (left[real], right[real])), shape=(V, V))
             np.add.at(words, ids.ravel(), 1)
+        self.before = self.bigrams.T.tocsr()
         words[training.special_ids] = 0  # never a target
         self.frequency = (words + 1e-3) / (words + 1e-3).sum()
+        self.counts = np.asarray(self.bigrams.sum(1)).ravel()  # how often each word is followed by one
         self.smoothing = smoothing
 
     def unigram(self) -> int:
@@ -52,14 +55,12 @@ class NeighbourCounts:
 
     def between(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Gives the likeliest word between each pair of neighbours."""
-        after = self.bigrams[left] + self.smoothing * self.frequency  # (N, V): c(l, w)
-        before = self.bigrams[:, right].T + self.smoothing * self.frequency[right][:, None]  # (N, V): c(w, r)
-        return (after * before / (self.bigrams.sum(1) + self.smoothing)).argmax(1)
+        after = self.bigrams[left].toarray() + self.smoothing * self.frequency  # (N, V): c(l, w)
+        before = self.before[right].toarray() + self.smoothing * self.frequency[right][:, None]  # (N, V): c(w, r)
+        return (after * before / (self.counts + self.smoothing)).argmax(1)
 
 
-def masked_word_baselines(
-    training: PretrainDataset, held_out: PretrainDataset, content: np.ndarray
-) -> dict[str, float]:
+def masked_word_baselines(training: MaskedDataset, held_out: MaskedDataset, content: np.ndarray) -> dict[str, float]:
     """Gives the accuracies of the most frequent word, and of the word between its neighbours, at the held-out targets.
 
     Args:
@@ -67,8 +68,9 @@ def masked_word_baselines(
     """
     counts = NeighbourCounts(training)
     truth, between = [], []
-    for start in range(0, len(held_out), 256):
-        ids, labels = unmasked(held_out, np.arange(start, min(start + 256, len(held_out))))
+    step = min(256, 1 + 2**20 // training.vocab_size)  # rows: each target needs arrays as long as the vocabulary
+    for start in range(0, len(held_out), step):
+        ids, labels = unmasked(held_out, np.arange(start, min(start + step, len(held_out))))
         row, column = np.nonzero(labels != IGNORED)
         truth.append(labels[row, column])
         between.append(counts.between(ids[row, column - 1], ids[row, column + 1]))
@@ -119,11 +121,12 @@ def overlap_features(pairs: list[tuple[np.ndarray, np.ndarray]], content: np.nda
 
 
 def word_pair_features(pairs: list[tuple[np.ndarray, np.ndarray]], vocab_size: int) -> csr_matrix:
-    """Marks, sparse (N, V * V), which word of A stands beside which word of B."""
-    columns = [(np.unique(a)[:, None] * vocab_size + np.unique(b)[None]).ravel() for a, b in pairs]
+    """Marks, sparse (N, V * V or less), which word of A stands beside which word of B."""
+    width = min(vocab_size**2, MOST_FEATURES)
+    columns = [(np.unique(a)[:, None] * vocab_size + np.unique(b)[None]).ravel() % width for a, b in pairs]
     ends = np.concatenate([[0], np.cumsum([len(row) for row in columns])])
     indices = np.concatenate(columns)
-    return csr_matrix((np.ones(len(indices)), indices, ends), shape=(len(pairs), vocab_size**2))
+    return csr_matrix((np.ones(len(indices)), indices, ends), shape=(len(pairs), width))
 
 
 def next_sentence_baselines(

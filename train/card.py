@@ -62,6 +62,12 @@ baselines.
 - {limit}
 - No licence is stated: add one to the head of this file before you publish it.
 """
+METRIC_TYPES = {  # as the Hub calls them, where it is not accuracy
+    "macro-F1": "f1",
+    "micro-F1": "f1",
+    "correlation (Pearson's)": "pearsonr",
+    "correlation of the ranks (Spearman's)": "spearmanr",
+}
 # For each step: the task, its picture, something to try, and a limit.
 STEPS = {
     "pretrain": (
@@ -96,7 +102,8 @@ def command(step: str, options: Any) -> str:
     for each in fields(options):
         value = getattr(options, each.name)
         if value != each.default and each.name not in ("resume", "push_to_hub", "repo_id"):
-            value = shown(value) if each.name in ("corpus", "model", "output_dir") else str(value)
+            is_path = each.name in ("corpus", "model", "init_from", "output_dir") or each.name.endswith("_file")
+            value = shown(value) if is_path else str(value)
             words += [f"--{each.name.replace('_', '-')}", value]
     return shlex.join(words)
 
@@ -111,7 +118,8 @@ def write_card(
         data: sentences on what the run learnt from.
         results: for each figure on the validation split its name and value, and its baseline's.
     """
-    path, corpus = Path(options.output_dir) / "README.md", Path(options.corpus).name
+    path = Path(options.output_dir) / "README.md"
+    corpus = Path(getattr(options, "train_file", None) or options.corpus).name
     if path.exists() and MARK not in path.read_text(encoding="utf-8"):
         print(f"left {path} as it is: somebody has written it")
         return
@@ -119,7 +127,7 @@ def write_card(
     figures = [
         EvalResult(
             task_type=task, dataset_type=corpus, dataset_name=corpus, dataset_split="validation",
-            metric_type="accuracy", metric_name=name, metric_value=round(value, 4),
+            metric_type=METRIC_TYPES.get(name, "accuracy"), metric_name=name, metric_value=round(value, 4),
         )
         for name, value, _, _ in results
     ]  # fmt: skip

@@ -11,14 +11,16 @@ CORPORA = Path(__file__).parent / "corpora"
 SLICE = 16  # rows at a time: one by one, a column of `datasets` takes ten times as long
 
 
-def load_corpus(folder: str | Path, columns: Sequence[str]) -> DatasetDict:
+def load_corpus(
+    folder: str | Path, columns: Sequence[str], splits: Sequence[str] = ("train", "validation", "test")
+) -> DatasetDict:
     """Loads the splits of a corpus from `folder/{train,validation,test}.jsonl`.
 
     Raises:
-        FileNotFoundError: one of the three files is missing.
+        FileNotFoundError: one of the files is missing.
         ValueError: one is empty, has a line that is no JSON object in UTF-8, lacks a column, or has no text in it.
     """
-    files = {split: str(Path(folder) / f"{split}.jsonl") for split in ("train", "validation", "test")}
+    files = {split: str(Path(folder) / f"{split}.jsonl") for split in splits}
     for path in files.values():
         check_json_lines(path)
     corpus = load_dataset("json", data_files=files)

@@ -2,7 +2,8 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,23 @@ from datasets import Dataset as TextDataset
 from datasets import DatasetDict
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
-from transformers import AutoModelForPreTraining, AutoModelForSequenceClassification, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoModelForPreTraining,
+    AutoModelForSequenceClassification,
+    PreTrainedTokenizerBase,
+)
 
 from toybert.train import baselines, cli
+from toybert.train.classify import Numbered, answers, beside, compare, in_order, measure
 from toybert.train.corpus import CORPORA, check_labels, load_corpus
-from toybert.train.data import FinetuneDataset, PretrainDataset, as_is
+from toybert.train.data import FinetuneDataset, MaskedWordDataset, PretrainDataset, as_is
+from toybert.train.documents import TextOptions, document_numbers, load_text
 from toybert.train.hub import check_vocabulary, load_config, load_model, load_tokenizer, longest_input
+from toybert.train.labelled import SENTIMENT, make_datasets
+from toybert.train.labels import SINGLE, Labels, shortened
 from toybert.train.sampler import LengthBatchSampler
+from toybert.train.tables import Table, load_file
 
 FEWEST_FOR_HARD = 100  # documents; among fewer, some have no other that shares a person or the topic
 # Words that grammar asks for; "content_" figures leave them and punctuation out.
@@ -70,6 +81,8 @@ def evaluate_pretraining(
 ) -> dict[str, float]:
     """Gives loss and accuracy of both tasks, always for the same masks and pairs: those of epoch 0.
 
+    Of a model of masked words alone, it gives those of this task.
+
     With `content` (see `content_words`), also the accuracy at the targets that are content words. Without `hide`, the
     model sees every word: that is how next sentences are told in use.
     """
@@ -82,7 +95,7 @@ def evaluate_pretraining(
         if not hide:
             batch["input_ids"] = torch.where(chosen, batch["labels"], batch["input_ids"])
         output = model(**batch)
-        logits = output.prediction_logits  # (N, V), or (B, S, V) without sparse_prediction
+        logits = output.get("prediction_logits", output.get("logits"))  # (N, V), or (B, S, V) without sparse_prediction
         logits, target = logits[chosen] if logits.dim() == 3 else logits, batch["labels"][chosen]
         right = (logits.argmax(-1) == target).float()
         known = is_content[target].float() if content is not None else torch.zeros_like(right)
@@ -96,36 +109,32 @@ def evaluate_pretraining(
             ]
         ).T  # (N, 5)
         by_row = torch.zeros(len(chosen), 5, device=words.device).index_add(0, chosen.nonzero()[:, 0], words)
-        nsp_logits, nsp_target = output.seq_relationship_logits.float(), batch["next_sentence_label"]
-        pairs = torch.stack(
-            [F.cross_entropy(nsp_logits, nsp_target, reduction="none"), (nsp_logits.argmax(-1) == nsp_target).float()]
-        ).T  # (B, 2)
-        rows.append(accelerator.gather_for_metrics(torch.cat([by_row, pairs], dim=1)).cpu())
+        if (nsp_target := batch.get("next_sentence_label")) is not None:
+            nsp_logits = output.seq_relationship_logits.float()
+            nsp_right = (nsp_logits.argmax(-1) == nsp_target).float()
+            pairs = torch.stack([F.cross_entropy(nsp_logits, nsp_target, reduction="none"), nsp_right]).T  # (B, 2)
+            by_row = torch.cat([by_row, pairs], dim=1)
+        rows.append(accelerator.gather_for_metrics(by_row).cpu())
     every = torch.cat(rows).double()
     if not every[:, 2].any():
         raise ValueError("there is no word to predict: no word of the text is in the vocabulary")
-    loss, right, count, content_right, content_count, nsp_loss, nsp_right = every.sum(0).tolist()
-    figures = {
-        "mlm_loss": loss / count,
-        "mlm_accuracy": right / count,
-        "nsp_loss": nsp_loss / len(every),
-        "nsp_accuracy": nsp_right / len(every),
-    }
+    loss, right, count, content_right, content_count, *of_pairs = every.sum(0).tolist()
+    figures = {"mlm_loss": loss / count, "mlm_accuracy": right / count}
+    if of_pairs:
+        figures |= {"nsp_loss": of_pairs[0] / len(every), "nsp_accuracy": of_pairs[1] / len(every)}
     return figures if content is None else {**figures, "content_accuracy": content_right / max(content_count, 1)}
 
 
-@torch.no_grad()
 def evaluate_classification(model: nn.Module, loader: Any, accelerator: Accelerator) -> dict[str, float]:
-    """Gives the loss and the accuracy of a classifier."""
-    model.eval()
-    rows = []
-    for batch in loader:
-        logits = model(**batch).logits.float()
-        right = (logits.argmax(-1) == batch["labels"]).float()
-        loss = F.cross_entropy(logits, batch["labels"], reduction="none")
-        rows.append(accelerator.gather_for_metrics(torch.stack([loss, right], dim=1)).cpu())
-    loss, right = torch.cat(rows).double().mean(0).tolist()
-    return {"loss": loss, "accuracy": right}
+    """Gives the loss of a classifier and what else is measured of its kind (see `classify.METRICS`)."""
+    answered = answers(model, loader, accelerator)
+    names = list(accelerator.unwrap_model(model).config.id2label.values())
+    return measure(answered["logits"], answered["labels"], names)
+
+
+def predict(model: nn.Module, dataset: FinetuneDataset, accelerator: Accelerator) -> Tensor:
+    """Gives a classifier's logits (N, L) for the rows of a dataset, in their order."""
+    return in_order(answers(model, evaluation_loader(Numbered(dataset), accelerator), accelerator))
 
 
 @torch.no_grad()
@@ -135,11 +144,14 @@ def fill_mask(
     """Gives the likeliest words at the (first) [MASK] of each text, with their probabilities."""
     model.eval()
     batch = tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt").to(model.device)
-    logits: Tensor = model(**batch)["prediction_logits"]
+    output = model(**batch)
+    logits: Tensor = output.get("prediction_logits", output.get("logits"))
     samples = []
     for text, ids, row in zip(texts, batch["input_ids"], logits, strict=True):
-        place = int((ids == tokenizer.mask_token_id).nonzero()[0])
-        probability, word = row[place].softmax(-1).topk(top)
+        places = (ids == tokenizer.mask_token_id).nonzero()
+        if not len(places):  # cut off: the model takes no more
+            continue
+        probability, word = row[int(places[0])].softmax(-1).topk(top)
         words = tokenizer.convert_ids_to_tokens(word.tolist())
         samples.append(
             {"text": text, "words": [[w, round(p, 3)] for w, p in zip(words, probability.tolist(), strict=True)]}
@@ -156,57 +168,115 @@ def related_documents(documents: TextDataset) -> np.ndarray | None:
     return shared | (scripts[:, None] == scripts[None])
 
 
-def pretraining_report(folder: str | Path, corpus: DatasetDict, accelerator: Accelerator) -> dict[str, Any]:
+def own_text(folder: str | Path, corpus: str, pairs: bool) -> tuple[dict[str, TextDataset], bool]:
+    """Loads text as the run that made a checkpoint read it (see its run.json), and tells whether it is packed.
+
+    Where the text has no test split, the part that the run held out stands for it.
+    """
+    record = Path(folder) / "run.json"
+    run = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
+    known = {each.name: run[each.name] for each in fields(TextOptions) if each.name in run}
+    reading = TextOptions(**{**known, "corpus": corpus})
+    text = load_text(reading, seed=run.get("seed", 0), pairs=pairs)
+    packed = not reading.has_splits() if run.get("pack") is None else run["pack"]
+    return {"train": text.training, "test": text.validation if text.test is None else text.test}, packed
+
+
+def pretraining_report(
+    folder: str | Path, corpus: Mapping[str, TextDataset], accelerator: Accelerator, packed: bool = False
+) -> dict[str, Any]:
     """Gives everything that is measured of a pre-trained checkpoint, on the test documents."""
-    tokenizer = load_tokenizer(folder)
-    check_vocabulary(tokenizer, load_config(folder), folder)
+    tokenizer, config = load_tokenizer(folder), load_config(folder)
+    check_vocabulary(tokenizer, config, folder)
     content = content_words(tokenizer)
-    model = accelerator.prepare(load_model(AutoModelForPreTraining, folder))
+    pairs = config.architectures == ["ToyBertForPreTraining"]
+    model = accelerator.prepare(load_model(AutoModelForPreTraining if pairs else AutoModelForMaskedLM, folder))
+
+    def dataset(split: str, **more: Any) -> Any:
+        rows, kind = corpus[split], PretrainDataset if pairs else MaskedWordDataset
+        how = {"packed": packed, "max_length": longest_input(tokenizer, config), "numbers": document_numbers(rows)}
+        return kind(rows["sentences"], tokenizer, **how, **more)
+
     with accelerator.main_process_first():  # it tokenises, the others find what it made
-        training = PretrainDataset(corpus["train"]["sentences"], tokenizer)
-        test = PretrainDataset(corpus["test"]["sentences"], tokenizer)
+        training, test = dataset("train"), dataset("test")
     figures = evaluate_pretraining(model, evaluation_loader(test, accelerator), accelerator, content)
     mlm = {name: figures[f"mlm_{name}"] for name in ("loss", "accuracy")}
-    nsp = {name: figures[f"nsp_{name}"] for name in ("loss", "accuracy")}
+    nsp = {name: figures[f"nsp_{name}"] for name in ("loss", "accuracy") if pairs}
     unseen_rows = test.rows_without(training.sentences)
     mlm |= {"content_accuracy": figures["content_accuracy"], "unseen_share": len(unseen_rows) / len(test)}
     if len(unseen_rows):
         unseen = evaluate_pretraining(model, evaluation_loader(test, accelerator, unseen_rows), accelerator)
-        mlm["unseen_accuracy"], nsp["unseen_accuracy"] = unseen["mlm_accuracy"], unseen["nsp_accuracy"]
-    held_out = {"": test}
-    related = related_documents(corpus["test"])
-    if related is not None and len(corpus["test"]) >= FEWEST_FOR_HARD:
-        held_out["hard_"] = PretrainDataset(corpus["test"]["sentences"], tokenizer, related=related)
+        mlm["unseen_accuracy"] = unseen["mlm_accuracy"]
+        nsp |= {"unseen_accuracy": unseen["nsp_accuracy"]} if pairs else {}
+    results = {"mlm": {**mlm, **baselines.masked_word_baselines(training, test, content)}}
+    if pairs:
+        held_out = {"": test}
+        related = related_documents(corpus["test"])
+        if related is not None and len(corpus["test"]) >= FEWEST_FOR_HARD:
+            held_out["hard_"] = dataset("test", related=related)
+        nsp |= next_sentence_figures(model, held_out, accelerator)
+        nsp |= {"chance_accuracy": 0.5, **baselines.next_sentence_baselines(training, held_out, content)}
+        results["nsp"] = nsp
+    return {**results, "samples": fill_mask(accelerator.unwrap_model(model), tokenizer, PROMPTS)}
+
+
+def next_sentence_figures(
+    model: nn.Module, held_out: dict[str, PretrainDataset], accelerator: Accelerator
+) -> dict[str, float]:
+    """Gives the accuracies of next sentences, with and without words hidden, on each set by its prefix."""
+    figures = {}
     for prefix, dataset in held_out.items():
         loader = evaluation_loader(dataset, accelerator)
-        nsp[f"{prefix}accuracy"] = evaluate_pretraining(model, loader, accelerator)["nsp_accuracy"]
-        nsp[f"{prefix}unmasked_accuracy"] = evaluate_pretraining(model, loader, accelerator, hide=False)["nsp_accuracy"]
-    return {
-        "mlm": {**mlm, **baselines.masked_word_baselines(training, test, content)},
-        "nsp": {**nsp, "chance_accuracy": 0.5, **baselines.next_sentence_baselines(training, held_out, content)},
-        "samples": fill_mask(accelerator.unwrap_model(model), tokenizer, PROMPTS),
-    }
+        for name, hide in (("accuracy", True), ("unmasked_accuracy", False)):
+            figures[f"{prefix}{name}"] = evaluate_pretraining(model, loader, accelerator, hide=hide)["nsp_accuracy"]
+    return figures
 
 
 def classification_report(folder: str | Path, corpus: DatasetDict, accelerator: Accelerator) -> dict[str, Any]:
-    """Gives everything that is measured of a fine-tuned checkpoint, on the test sentences."""
+    """Gives everything that is measured of a classifier of sentiment, on the test sentences."""
+    names = tuple(load_config(folder).id2label.values())
+    if names != SENTIMENT:
+        raise ValueError(f"{folder} tells {shortened(names)}, not sentiment: give a --test-file")
     tokenizer = load_tokenizer(folder)
     check_vocabulary(tokenizer, load_config(folder), folder)
     model = accelerator.prepare(load_model(AutoModelForSequenceClassification, folder))
     for name, rows in corpus.items():
-        check_labels(rows["label"], load_config(folder).num_labels, f"{name}.jsonl")
+        check_labels(rows["label"], len(SENTIMENT), f"{name}.jsonl")
     with accelerator.main_process_first():
         longest = longest_input(tokenizer, load_config(folder))
         test = FinetuneDataset(corpus["test"]["text"], corpus["test"]["label"], tokenizer, longest)
-    figures = evaluate_classification(model, evaluation_loader(test, accelerator), accelerator)
+    every = evaluate_classification(model, evaluation_loader(test, accelerator), accelerator)
+    figures = {name: every[name] for name in ("loss", "accuracy")}
     train, validation, test_rows = (
         (corpus[split]["text"][:], corpus[split]["label"][:]) for split in ("train", "validation", "test")
     )
     return {"sentiment": {**figures, **baselines.text_baselines(train, validation, test_rows)}}
 
 
+def file_report(options: argparse.Namespace, accelerator: Accelerator) -> dict[str, dict[str, float]]:
+    """Gives what is measured of a classifier on the rows of a file, beside saying of all what is commonest in it."""
+    config, tokenizer = load_config(options.checkpoint), load_tokenizer(options.checkpoint)
+    if config.architectures != ["ToyBertForSequenceClassification"]:
+        raise ValueError(f"{options.checkpoint} is no classifier, and a --test-file is for one")
+    check_vocabulary(tokenizer, config, options.checkpoint)
+    rows = Table(load_file(options.test_file), options.test_file)
+    texts = [options.text_column, *([options.text_pair_column] if options.text_pair_column else [])]
+    for column in texts:
+        rows.check_text(column)
+    names = tuple(config.id2label[number] for number in range(config.num_labels))
+    labels = Labels(config.problem_type or SINGLE, names, options.label_column, options.label_separator)
+    model = accelerator.prepare(load_model(AutoModelForSequenceClassification, options.checkpoint))
+    with accelerator.main_process_first():
+        longest = longest_input(tokenizer, config)
+        test = make_datasets({"test": rows}, {"test": labels.encode(rows)}, texts, tokenizer, longest)["test"]
+    assert test.labels is not None
+    return compare(predict(model, test, accelerator), test.labels, test.labels, names)
+
+
 def table(results: dict[str, Any]) -> str:
     """Lays out results for a terminal."""
+    if "baseline" in results:
+        return beside(results)
     lines = []
     for part in ("mlm", "nsp", "sentiment"):
         if part in results:
@@ -224,19 +294,31 @@ def main() -> None:
     """Evaluates the checkpoint that the command line names."""
     parser = argparse.ArgumentParser(prog="python -m toybert.train.evaluate", description=__doc__, epilog=cli.DEBUG)
     parser.add_argument("checkpoint", help="a folder or a Hub id: a pre-trained model, or a sentiment classifier")
-    parser.add_argument("--corpus", help="its corpus folder (default: the stories, or the sentiment sentences)")
+    parser.add_argument("--corpus", help="its text, as it was given to the training (default: the toy corpora)")
+    parser.add_argument("--test-file", help="of a classifier: labelled rows, as .csv, .tsv, .json, .jsonl or .parquet")
+    parser.add_argument("--text-column", default="text", help="its column of texts")
+    parser.add_argument("--text-pair-column", help="its column of second texts, if there is one")
+    parser.add_argument("--label-column", default="label", help="its column of labels")
+    parser.add_argument("--label-separator", help="stands between labels, where a cell can hold several")
     parser.add_argument("--output", type=Path, help="write the results there, as JSON")
     options = parser.parse_args()
     accelerator = Accelerator()
     architecture = (load_config(options.checkpoint).architectures or ["?"])[0]
-    if architecture not in ("ToyBertForPreTraining", "ToyBertForSequenceClassification"):
+    pretrained = ("ToyBertForPreTraining", "ToyBertForMaskedLM")
+    if architecture not in (*pretrained, "ToyBertForSequenceClassification"):
         raise ValueError(f"{options.checkpoint} holds a {architecture}; give a pre-trained model or a classifier")
-    if architecture == "ToyBertForSequenceClassification":
+    if options.test_file:
+        results = file_report(options, accelerator)
+    elif architecture == "ToyBertForSequenceClassification":
         corpus = load_corpus(options.corpus or CORPORA / "sentiment", columns=["text", "label"])
         results = classification_report(options.checkpoint, corpus, accelerator)
     else:
-        corpus = load_corpus(options.corpus or CORPORA / "stories", columns=["sentences"])
-        results = pretraining_report(options.checkpoint, corpus, accelerator)
+        folder = options.corpus or str(CORPORA / "stories")
+        if (Path(folder) / "test.jsonl").is_file():
+            corpus, packed = load_corpus(folder, columns=["sentences"]), False
+        else:
+            corpus, packed = own_text(options.checkpoint, folder, pairs=architecture == pretrained[0])
+        results = pretraining_report(options.checkpoint, corpus, accelerator, packed)
     accelerator.print(table(results))
     if options.output and accelerator.is_main_process:
         options.output.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")

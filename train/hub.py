@@ -133,19 +133,22 @@ def longest_input(tokenizer: PreTrainedTokenizerBase, config: Any) -> int:
     return min(tokenizer.model_max_length, config.max_position_embeddings)
 
 
-def save_hub_folder(model: Any, tokenizer: PreTrainedTokenizerBase, folder: Path, **restored: Any) -> None:
+def save_hub_folder(
+    model: Any, tokenizer: PreTrainedTokenizerBase, folder: Path, weights: dict[str, Any] | None = None, **restored: Any
+) -> None:
     """Saves a model, its tokenizer and its code as a folder that loads by itself with trust_remote_code.
 
     Every file is written elsewhere first and then moved into place, so that an interruption leaves no half of one.
 
     Args:
+        weights: the model's, where it does not hold all of them itself.
         restored: configuration fields that the run had changed for itself, with the values to save.
     """
     for name, value in restored.items():
         setattr(model.config, name, value)
     unfinished = folder / "model.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
-    model.save_pretrained(unfinished)
+    model.save_pretrained(unfinished, state_dict=weights)
     tokenizer.save_pretrained(unfinished)
     for name in CODE:
         shutil.copyfile(ROOT / name, unfinished / name)

@@ -1,10 +1,7 @@
 """The training loop that pre-training and fine-tuning share: accelerate's, with exact resume."""
 
-import hashlib
 import json
-import math
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -13,18 +10,31 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import Accelerator, skip_first_batches
-from accelerate.utils import set_seed, tqdm
+from accelerate import Accelerator
+from accelerate.tracking import get_available_trackers
+from accelerate.utils import (
+    DistributedType,
+    GradientAccumulationPlugin,
+    LoggerType,
+    ProjectConfiguration,
+    set_seed,
+    tqdm,
+)
 from torch import nn
-from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase
 
-from toybert.train.data import FinetuneDataset, PretrainDataset, as_is
+from toybert.train.batches import Batches, DatasetBatches, shares_of, weighed
+from toybert.train.checkpoint import (
+    RECORD,
+    digest,
+    load_checkpoint,
+    naming_the_last_checkpoint,
+    save_checkpoint,
+    write_whole,
+)
 from toybert.train.hub import push, save_hub_folder
+from toybert.train.meter import Meter
 from toybert.train.optim import make_optimizers, warmup_then_linear
-from toybert.train.sampler import LengthBatchSampler
-
-LOSSES = ("loss", "mlm_loss", "nsp_loss")  # what the log shows, where the model gives it
 
 
 def option(help: str, default: Any = MISSING) -> Any:
@@ -50,6 +60,7 @@ class LoopOptions:
     seed: int = option("Of the weights, the order, the masks and the dropout.", 0)
     checkpoint_every: int = option("Steps between checkpoints; 0: at each epoch's end.", 0)
     resume: bool = option("Continue the run in output_dir from its last checkpoint.", False)
+    report_to: str | None = option("Log to tensorboard, wandb or another of accelerate's trackers too.", None)
     push_to_hub: bool = option("Upload output_dir when the run is done.", False)
     repo_id: str | None = option("Where to upload, such as me/toybert.", None)
 
@@ -61,7 +72,8 @@ class LoopOptions:
         """Refuses what no run can do.
 
         Raises:
-            ValueError: a number is out of its range, the schedule is unknown, or there is nowhere to upload to.
+            ValueError: a number is out of its range, the schedule or the tracker is unknown, or there is nowhere to
+                upload to.
         """
         for name in ("epochs", "batch_size", "gradient_accumulation_steps"):
             if getattr(self, name) < 1:
@@ -76,6 +88,9 @@ class LoopOptions:
                 raise ValueError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
         if self.schedule not in ("linear", "constant"):
             raise ValueError(f"schedule must be linear or constant, got {self.schedule!r}")
+        trackers = [name for name in LoggerType.list() if name != "all"]
+        if self.report_to and self.report_to not in trackers:
+            raise ValueError(f"report_to must be one of {', '.join(trackers)}, got {self.report_to!r}")
         if self.push_to_hub and not self.repo_id:
             raise ValueError("push_to_hub needs a repo_id, such as me/toybert")
 
@@ -100,9 +115,9 @@ class Progress:
 
 def configuration(options: LoopOptions, accelerator: Accelerator) -> dict[str, Any]:
     """Gives what has to be the same for a run to be resumed: the options, and the contents of what it learns from."""
-    free = ("output_dir", "resume", "push_to_hub", "repo_id", "corpus", "model")
+    free = ("output_dir", "resume", "report_to", "push_to_hub", "repo_id", "corpus", "model")
     asked = {name: value for name, value in asdict(options).items() if name not in free}
-    sources = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in options.sources()}
+    sources = {path.name: digest(path) for path in options.sources()}
     return {**asked, "num_processes": accelerator.num_processes, "sources": sources}
 
 
@@ -110,20 +125,21 @@ def start(options: LoopOptions) -> Accelerator:
     """Makes the Accelerator, seeds everything, and sees that the output folder is free for this run.
 
     Raises:
-        ValueError: the folder holds a run and `resume` is off, or holds one of another configuration.
+        ValueError: the folder holds a run and `resume` is off, or holds one of another configuration; or see
+            `make_accelerator`.
         FileNotFoundError: there is no run to resume.
     """
-    accelerator = Accelerator(gradient_accumulation_steps=options.gradient_accumulation_steps)
+    accelerator = make_accelerator(options)
     set_seed(options.seed)
     folder = Path(options.output_dir)
-    record = folder / "run.json"
+    record = folder / RECORD
     if options.resume:
         if not record.is_file():
-            raise FileNotFoundError(f"there is no run to resume in {folder}: it has no run.json")
+            raise FileNotFoundError(f"there is no run to resume in {folder}: it has no {RECORD}")
         began = json.loads(record.read_text(encoding="utf-8"))
         asked = configuration(options, accelerator)
-        for name, digest in asked.pop("sources").items():
-            if began["sources"].get(name) != digest:
+        for name, found in asked.pop("sources").items():
+            if began["sources"].get(name) != found:
                 raise ValueError(f"{name} is no longer the file that the run in {folder} was started with")
         for name, value in asked.items():
             if began.get(name) != value:
@@ -132,97 +148,148 @@ def start(options: LoopOptions) -> Accelerator:
                 )
     elif folder.is_file():
         raise ValueError(f"{folder} is a file: give another --output-dir")
-    elif folder.is_dir() and any(path.name != record.name for path in folder.iterdir()):
+    elif folder.is_dir() and any(not path.name.startswith(RECORD) for path in folder.iterdir()):
         raise ValueError(f"{folder} is not empty: resume the run in it with --resume, or give another --output-dir")
     accelerator.wait_for_everyone()  # before the folder is written to
     return accelerator
 
 
+def make_accelerator(options: LoopOptions) -> Accelerator:
+    """Makes an Accelerator of all the processes that were started, with the tracker that was asked for.
+
+    Raises:
+        ValueError: the tracker's package is missing, not all processes have found each other, or FSDP is to spread what
+            Muon needs whole.
+    """
+    if options.report_to and LoggerType(options.report_to) not in get_available_trackers():
+        raise ValueError(f"report_to={options.report_to} needs a package that is not installed")
+    folder = Path(options.output_dir)
+    accelerator = Accelerator(
+        # Its own launcher does not hand on that a configuration says `use_cpu`.
+        cpu="LOCAL_RANK" in os.environ and not torch.accelerator.is_available(),
+        # Every step has as many batches as any other (see LengthBatchSampler), and `train` counts them.
+        gradient_accumulation_plugin=GradientAccumulationPlugin(
+            num_steps=options.gradient_accumulation_steps, sync_with_dataloader=False
+        ),
+        log_with=options.report_to,
+        project_config=ProjectConfiguration(str(folder), logging_dir=str(folder / "logs")),
+    )
+    started = int(os.environ.get("WORLD_SIZE", 1))
+    if accelerator.num_processes != started:
+        raise ValueError(
+            f"{started} processes were started and accelerate joins {accelerator.num_processes}: "
+            "set ACCELERATE_USE_CPU=true if they are to share a CPU"
+        )
+    if accelerator.distributed_type == DistributedType.FSDP and options.muon_learning_rate:
+        raise ValueError("Muon needs whole matrices and FSDP spreads them: give --muon-learning-rate 0")
+    return accelerator
+
+
 def train(
     model: nn.Module,
-    dataset: PretrainDataset | FinetuneDataset,
+    dataset: Any,
     options: LoopOptions,
     accelerator: Accelerator,
     evaluate: Callable[[nn.Module], dict[str, float]],
     describe: str = "Training",
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Progress:
     """Trains a model and gives the history of its losses.
 
     Args:
-        dataset: gives whole batches (see `data.as_is`), by the row numbers that `lengths` sorts.
+        dataset: gives whole batches (see `data.as_is`), by the row numbers that `lengths` sorts; or `Batches`.
         evaluate: gives the validation figures of a model; called at the end of each epoch.
+        is_over: asked before each epoch whether the run is to end early.
 
     Raises:
         ValueError: the loss is no longer a number.
     """
-    sampler = LengthBatchSampler(dataset.lengths, options.batch_size, options.seed, dataset.group)
-    # A generator of its own: or each new iterator would take a number from the one that dropout draws from,
-    # and a resumed epoch, which starts one iterator more, would go on differently.
-    loader = DataLoader(dataset, batch_sampler=sampler, collate_fn=as_is, generator=torch.Generator())
+    folder = Path(options.output_dir)
+    batches = dataset
+    if not isinstance(dataset, Batches):
+        batches = DatasetBatches(dataset, options.batch_size, accelerator, options.seed)
     optimizers = make_optimizers(
         model,
         learning_rate=options.learning_rate,
         weight_decay=options.weight_decay,
         muon_learning_rate=options.muon_learning_rate,
     )
-    model, loader, *optimizers = accelerator.prepare(model, loader, *optimizers)
-    total_steps = options.epochs * math.ceil(len(loader) / options.gradient_accumulation_steps)
+    model, *optimizers = accelerator.prepare(model, *optimizers)
+    total_steps = options.epochs * batches.steps_an_epoch
+    divisor = batches.accumulation * accelerator.num_processes
     schedulers = make_schedulers(optimizers, options, total_steps)
-    progress, meter = Progress(), Meter(accelerator, every=max(1, total_steps // 100))
-    accelerator.register_for_checkpointing(progress, meter, *schedulers)
+    progress, meter = Progress(), Meter(accelerator, max(1, total_steps // 100), folder)
+    accelerator.register_for_checkpointing(progress, meter, batches, *schedulers)
     set_seed(options.seed, device_specific=True)  # processes drop out different units
+    begin(options, accelerator)
+    bar = make_bar(total_steps, progress.step, describe)
+    began = time.perf_counter() - progress.seconds
+    with naming_the_last_checkpoint(folder):
+        for epoch in range(progress.epoch, options.epochs):
+            if is_over():
+                break
+            model.train()
+            for step in batches.steps(epoch, skip=progress.batch):
+                for batch, share in zip(step, shares_of(step, accelerator), strict=True):
+                    with accelerator.accumulate(model):
+                        losses = weighed(model(**batch), share)
+                        accelerator.backward(losses["loss"] * divisor)  # accelerate and DDP divide by it
+                        if accelerator.sync_gradients and options.max_grad_norm:
+                            accelerator.clip_grad_norm_(model.parameters(), options.max_grad_norm)
+                        for optimizer in optimizers:
+                            optimizer.step()
+                            optimizer.zero_grad()
+                    meter.add(losses)
+                for scheduler in schedulers:
+                    scheduler.step()
+                progress.batch += len(step)
+                progress.step += 1
+                progress.seconds = time.perf_counter() - began
+                bar.update()
+                if entry := meter.end_step(progress.step, epoch):
+                    progress.train.append(entry)
+                    report(accelerator, bar, "train", entry, options.epochs)
+                if options.checkpoint_every and progress.step % options.checkpoint_every == 0:
+                    save_checkpoint(accelerator, model, progress.step, folder)
+            figures = evaluate(model)
+            progress.validation.append({"step": progress.step, "epoch": epoch + 1, **figures})
+            report(accelerator, bar, "validation", progress.validation[-1], options.epochs)
+            progress.epoch, progress.batch = epoch + 1, 0
+            progress.seconds = time.perf_counter() - began
+            if not options.checkpoint_every or progress.epoch == options.epochs or is_over():
+                save_checkpoint(accelerator, model, progress.step, folder)
+    bar.close()
+    return progress
+
+
+def begin(options: LoopOptions, accelerator: Accelerator) -> None:
+    """Restores what was registered for checkpoints, or writes down what run this is; and starts the tracker."""
     folder = Path(options.output_dir)
     if options.resume:
         load_checkpoint(accelerator, folder)
     elif accelerator.is_main_process:
         folder.mkdir(parents=True, exist_ok=True)
-        record = json.dumps(configuration(options, accelerator), indent=2)
-        (folder / "run.json").write_text(record + "\n", encoding="utf-8")
+        write_whole(folder / RECORD, configuration(options, accelerator))
+    if options.report_to:
+        told = {name: value for name, value in asdict(options).items() if isinstance(value, (int, float, str))}
+        accelerator.init_trackers("toybert", told)
 
-    began = time.perf_counter() - progress.seconds
-    bar = tqdm(
-        total=total_steps,
-        initial=progress.step,
-        desc=describe,
-        unit="step",
-        smoothing=0.05,
-        mininterval=0.2 if sys.stderr.isatty() else 10,  # a log file gets a line now and then
-    )
-    for epoch in range(progress.epoch, options.epochs):
-        sampler.set_epoch(epoch)
-        loader.set_epoch(epoch)  # and so the dataset's
-        model.train()
-        for batch in skip_first_batches(loader, progress.batch) if progress.batch else loader:
-            with accelerator.accumulate(model):
-                output = model(**batch)
-                accelerator.backward(output.loss)
-                if accelerator.sync_gradients and options.max_grad_norm:
-                    accelerator.clip_grad_norm_(model.parameters(), options.max_grad_norm)
-                for optimizer in optimizers:
-                    optimizer.step()
-                    optimizer.zero_grad()
-            progress.batch += 1
-            meter.add(output)
-            if accelerator.sync_gradients:
-                for scheduler in schedulers:
-                    scheduler.step()
-                progress.step += 1
-                progress.seconds = time.perf_counter() - began
-                bar.update()
-                meter.log(progress, bar)
-                if options.checkpoint_every and progress.step % options.checkpoint_every == 0:
-                    save_checkpoint(accelerator, progress, folder)
-        figures = evaluate(model)
-        progress.validation.append({"step": progress.step, "epoch": epoch + 1, **figures})
-        if accelerator.is_main_process:
-            shown = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in figures.items())
-            bar.write(f"epoch {epoch + 1}/{options.epochs}: {shown}")
-        progress.epoch, progress.batch = epoch + 1, 0
-        progress.seconds = time.perf_counter() - began
-        if not options.checkpoint_every:
-            save_checkpoint(accelerator, progress, folder)
-    bar.close()
-    return progress
+
+def make_bar(total_steps: int, step: int, describe: str) -> Any:
+    """Makes a progress bar; a log file gets a line of it now and then."""
+    every = 0.2 if sys.stderr.isatty() else 10
+    return tqdm(total=total_steps, initial=step, desc=describe, unit="step", smoothing=0.05, mininterval=every)
+
+
+def report(accelerator: Accelerator, bar: Any, kind: str, entry: dict[str, float], epochs: int) -> None:
+    """Shows an entry of the log on the bar, or above it at the end of an epoch, and hands it to the tracker."""
+    figures = {name: value for name, value in entry.items() if name not in ("step", "epoch")}
+    if kind == "train":
+        bar.set_postfix({name: f"{value:.3f}" for name, value in figures.items()}, refresh=False)
+    elif accelerator.is_main_process:
+        shown = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in figures.items())
+        bar.write(f"epoch {entry['epoch']}/{epochs}: {shown}")
+    accelerator.log({f"{kind}/{name}": value for name, value in figures.items()}, step=int(entry["step"]))
 
 
 def make_schedulers(
@@ -251,81 +318,16 @@ def finish(
 ) -> None:
     """Leaves a run in its folder: the model that loads anywhere, the history of its losses and their picture."""
     folder = Path(options.output_dir)
+    for tracker in accelerator.trackers:
+        tracker.finish()
+    # FSDP's weights are spread over the processes, and all have to take part in bringing them together.
+    sharded = accelerator.distributed_type == DistributedType.FSDP
+    weights = accelerator.get_state_dict(model) if sharded else None
     if accelerator.is_main_process:
-        save_hub_folder(accelerator.unwrap_model(model), tokenizer, folder, **restored)
-        (folder / "history.json").write_text(json.dumps(progress.state_dict(), indent=1) + "\n", encoding="utf-8")
+        save_hub_folder(accelerator.unwrap_model(model), tokenizer, folder, weights, **restored)
+        write_whole(folder / "history.json", progress.state_dict(), indent=1)
         plot(progress, folder / "figures")
         accelerator.print(f"saved the model to {folder}")
         if options.push_to_hub:
             push(folder, str(options.repo_id))
     accelerator.wait_for_everyone()
-
-
-class Meter:
-    """Averages the losses between two entries of the log; only then do they leave the device."""
-
-    def __init__(self, accelerator: Accelerator, every: int):
-        self.accelerator, self.every = accelerator, every
-        self.sums: dict[str, torch.Tensor | float] = {}
-        self.count = 0
-
-    def add(self, output: Any) -> None:
-        """Takes the losses of one batch."""
-        for name in LOSSES:
-            if output.get(name) is not None:
-                self.sums[name] = output[name].detach().float() + self.sums.get(name, 0.0)
-        self.count += 1
-
-    def log(self, progress: Progress, bar: Any) -> None:
-        """Writes an entry when one is due.
-
-        Raises:
-            ValueError: the loss is no longer a number.
-        """
-        if progress.step % self.every:
-            return
-        means = {name: self.accelerator.reduce(total / self.count, "mean") for name, total in self.sums.items()}
-        entry = {name: float(mean) for name, mean in means.items()}
-        progress.train.append({"step": progress.step, "epoch": progress.epoch + 1, **entry})
-        bar.set_postfix({name: f"{value:.3f}" for name, value in entry.items()}, refresh=False)
-        self.sums, self.count = {}, 0
-        if not math.isfinite(entry["loss"]):
-            raise ValueError(f"the loss is {entry['loss']} at step {progress.step}: try a lower learning rate")
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"sums": {name: float(total) for name, total in self.sums.items()}, "count": self.count}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.sums, self.count = dict(state["sums"]), state["count"]
-
-
-def save_checkpoint(accelerator: Accelerator, progress: Progress, folder: Path, keep: int = 2) -> None:
-    """Saves all that a resume needs under another name, gives it its own once it is whole, keeps the last two."""
-    final = folder / "checkpoints" / f"step-{progress.step:07d}"
-    unfinished = final.with_suffix(".unfinished")
-    if accelerator.is_main_process:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    accelerator.wait_for_everyone()
-    accelerator.save_state(str(unfinished))
-    accelerator.wait_for_everyone()
-    if accelerator.is_main_process:
-        shutil.rmtree(final, ignore_errors=True)
-        os.replace(unfinished, final)
-        for old in checkpoints(folder)[:-keep]:
-            shutil.rmtree(old)
-    accelerator.wait_for_everyone()
-
-
-def checkpoints(folder: Path) -> list[Path]:
-    """Gives the whole checkpoints of a run, the oldest first."""
-    return sorted(path for path in (folder / "checkpoints").glob("step-*") if path.suffix != ".unfinished")
-
-
-def load_checkpoint(accelerator: Accelerator, folder: Path) -> None:
-    """Restores the newest checkpoint of a run, or starts it anew if it was interrupted before its first."""
-    found = checkpoints(folder)
-    if found:
-        accelerator.print(f"resuming from {found[-1]}")
-        accelerator.load_state(str(found[-1]))
-    else:
-        accelerator.print(f"{folder} has no checkpoint yet: starting from the beginning")

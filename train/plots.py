@@ -1,5 +1,6 @@
 """The pictures of a run, drawn without a screen."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 Entries = list[dict[str, float]]
+MOST_CLASSES = 20  # that a picture, or a line of a log, has room for
 
 
 def save(figure: Any, path: Path) -> None:
@@ -22,7 +24,15 @@ def save(figure: Any, path: Path) -> None:
     plt.close(figure)
 
 
-def curve(axes: Any, train: Entries, validation: Entries, name: str, title: str, validation_name: str = "") -> None:
+def curve(
+    axes: Any,
+    train: Entries,
+    validation: Entries,
+    name: str,
+    title: str,
+    validation_name: str = "",
+    unit: str = "cross-entropy (nats)",
+) -> None:
     """Draws one loss by step, in training and on held-out text; values that are no numbers are left out."""
     for entries, key, style, label in (
         (train, name, {"color": "tab:blue", "linewidth": 1.2}, "training"),
@@ -31,44 +41,79 @@ def curve(axes: Any, train: Entries, validation: Entries, name: str, title: str,
         points = sorted({entry["step"]: entry[key] for entry in entries if np.isfinite(entry.get(key, np.nan))}.items())
         if points:
             axes.plot(*zip(*points, strict=True), label=label, **style)
-    axes.set(title=title, xlabel="optimiser step", ylabel="cross-entropy (nats)")
+    axes.set(title=title, xlabel="optimiser step", ylabel=unit)
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     if axes.lines:
         axes.legend()
 
 
-def accuracy_curve(axes: Any, validation: Entries, names: dict[str, str]) -> None:
-    """Draws accuracies by epoch."""
+def accuracy_curve(axes: Any, validation: Entries, names: dict[str, str], title: str = "Accuracy") -> None:
+    """Draws accuracies, or other figures of at most 1, by epoch."""
+    lowest = 0.0
     for key, label in names.items():
         points = [(entry["epoch"], entry[key]) for entry in validation if key in entry]
         if points:
             axes.plot(*zip(*points, strict=True), marker="o", markersize=4, label=label)
-    axes.set(title="Accuracy by epoch", xlabel="epoch", ylabel="accuracy", ylim=(0, 1.02))
+            lowest = min(lowest, *(value for _, value in points), 0.0)  # a correlation can be negative
+    axes.set(title=f"{title} by epoch", xlabel="epoch", ylabel=title.lower(), ylim=(lowest, 1.02))
     axes.grid(alpha=0.3)
     if axes.lines:
         axes.legend()
 
 
 def plot_pretraining(progress: Any, folder: Path) -> None:
-    """Draws the two losses of pre-training apart, and both accuracies on the validation documents."""
-    figure, (mlm, nsp, accuracy) = plt.subplots(1, 3, figsize=(13, 3.6))
-    curve(mlm, progress.train, progress.validation, "mlm_loss", "Masked words")
-    curve(nsp, progress.train, progress.validation, "nsp_loss", "Next sentence")
-    nsp.set_ylim(top=0.8)
-    nsp.axhline(np.log(2), color="grey", linestyle=":", linewidth=1)
-    nsp.annotate("chance", (0, np.log(2)), xytext=(2, 4), textcoords="offset points", color="grey", fontsize=8)
+    """Draws the losses of pre-training apart, and the accuracies on the validation documents."""
+    pairs = any("nsp_loss" in entry for entry in progress.validation)
+    panels = 2 + pairs
+    figure, (mlm, *nsp, accuracy) = plt.subplots(1, panels, figsize=(13 * panels / 3, 3.6))
+    name = "mlm_loss" if pairs else "loss"  # a model of masked words alone has but one
+    curve(mlm, progress.train, progress.validation, name, "Masked words", "mlm_loss")
+    for axes in nsp:
+        curve(axes, progress.train, progress.validation, "nsp_loss", "Next sentence")
+        axes.set_ylim(top=0.8)
+        axes.axhline(np.log(2), color="grey", linestyle=":", linewidth=1)
+        axes.annotate("chance", (0, np.log(2)), xytext=(2, 4), textcoords="offset points", color="grey", fontsize=8)
     names = {"mlm_accuracy": "masked words (validation)", "nsp_accuracy": "next sentence (validation)"}
     accuracy_curve(accuracy, progress.validation, names)
     save(figure, folder / "pretraining.png")
 
 
-def plot_finetuning(progress: Any, folder: Path) -> None:
-    """Draws the loss of fine-tuning, and the accuracies on the training and the validation sentences."""
-    figure, (loss, accuracy) = plt.subplots(1, 2, figsize=(9, 3.6))
-    curve(loss, progress.train, progress.validation, "loss", "Sentiment")
-    accuracy_curve(accuracy, progress.validation, {"train_accuracy": "training", "accuracy": "validation"})
+def plot_finetuning(progress: Any, folder: Path, metric: str = "accuracy") -> None:
+    """Draws the loss of fine-tuning and the metric on the training and the validation rows.
+
+    Where the metric is the loss, numbers were learnt, and two correlations take the second place.
+    """
+    figure, (loss, second) = plt.subplots(1, 2, figsize=(9, 3.6))
+    if metric == "loss":
+        curve(loss, progress.train, progress.validation, "loss", "Loss", unit="mean squared error")
+        names = {"pearson": "of the values (Pearson's)", "spearman": "of the ranks (Spearman's)"}
+        accuracy_curve(second, progress.validation, names, "Correlation")
+    else:
+        curve(loss, progress.train, progress.validation, "loss", "Loss")
+        names = {f"train_{metric}": "training", metric: "validation"}
+        accuracy_curve(second, progress.validation, names, metric.replace("_", " ").capitalize())
     save(figure, folder / "finetuning.png")
+
+
+def plot_confusion(truth: torch.Tensor, predicted: torch.Tensor, names: Sequence[str], path: Path) -> None:
+    """Draws how many rows of each class (N,) were taken for which; the colour is the share of the class."""
+    classes = len(names)
+    counts = np.zeros((classes, classes), dtype=np.int64)
+    np.add.at(counts, (truth.numpy(), predicted.numpy()), 1)
+    share = counts / counts.sum(1, keepdims=True).clip(min=1)
+    side = 2 + 0.5 * classes
+    figure, axes = plt.subplots(figsize=(side, side))
+    axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
+    for row, column in np.ndindex(classes, classes):
+        colour = "white" if share[row, column] > 0.5 else "black"
+        axes.text(column, row, f"{counts[row, column]}", ha="center", va="center", color=colour, fontsize=7)
+    short = [name if len(name) <= 24 else f"{name[:23]}\N{HORIZONTAL ELLIPSIS}" for name in names]
+    plain = {"fontsize": 8, "parse_math": False}  # a $ in a name is no formula
+    axes.set_xticks(range(classes), short, rotation=45, ha="right", rotation_mode="anchor", **plain)
+    axes.set_yticks(range(classes), short, **plain)
+    axes.set(xlabel="predicted", ylabel="true class", title="Validation rows")
+    save(figure, path)
 
 
 @torch.no_grad()

@@ -1,19 +1,23 @@
-"""Pre-trains ToyBERT on stories: masked words and next sentences, at once (section 3.1 of the paper)."""
+"""Pre-trains ToyBERT on text: masked words and next sentences, at once (section 3.1 of the paper)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoModelForPreTraining
+import numpy as np
+from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, PreTrainedTokenizerBase
 
 from toybert.train import cli
 from toybert.train.card import write_card
-from toybert.train.corpus import CORPORA, in_slices, load_corpus
-from toybert.train.data import PretrainDataset
+from toybert.train.corpus import CORPORA, in_slices
+from toybert.train.data import MaskedWordDataset, PretrainDataset
+from toybert.train.documents import Text, TextOptions, document_numbers, load_text
 from toybert.train.evaluate import evaluate_pretraining, evaluation_loader
-from toybert.train.hub import ROOT, load_config, load_tokenizer
-from toybert.train.loop import LoopOptions, finish, option, start, train
+from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer, longest_input
+from toybert.train.loop import LoopOptions, Progress, finish, option, start, train
 from toybert.train.plots import plot_pretraining
+from toybert.train.stream import StreamedBatches, as_rows, head_of, open_stream
+from toybert.train.vocabulary import TOKENIZERS, learn_tokenizer
 
 # What `--recipe` changes: the plain way to train that this project began with, for comparison.
 RECIPES: dict[str, dict[str, Any]] = {
@@ -32,16 +36,40 @@ RECIPES: dict[str, dict[str, Any]] = {
 }
 
 
+# The options that `--init-from` takes out of its checkpoint: they are at their defaults then.
+GIVEN = (
+    "vocab_size", "min_frequency", "tokenizer", "num_hidden_layers", "hidden_size", "num_attention_heads",
+    "intermediate_size", "max_length",
+)  # fmt: skip
+
+
 @dataclass(kw_only=True)
-class PretrainOptions(LoopOptions):
+class PretrainOptions(LoopOptions, TextOptions):
     """Holds the options of a pre-training run; the defaults are the recipe that learns most in the time."""
 
     epochs: int = option("Passes over the training pairs.", 8)
     learning_rate: float = option("AdamW's peak learning rate.", 2e-3)
     muon_learning_rate: float = option("Muon's, for the layers' matrices; 0 leaves them to AdamW.", 0.008)
     dropout: float = option("During this run; config.json keeps its own.", 0.0)
-    corpus: str = option("A folder of train, validation and test .jsonl of documents.", str(CORPORA / "stories"))
-    vocab_size: int = option("The most words that the vocabulary may have.", 2000)
+    corpus: str = option(
+        "Text: a .txt file or a folder of them, a table (csv, tsv, json, jsonl, parquet), a data set's folder or id.",
+        str(CORPORA / "stories"),
+    )
+    init_from: str | None = option("A checkpoint to go on from: its weights, tokenizer and sizes.", None)
+    tokenizer: str = option("word, or wordpiece for text of an open vocabulary.", "word")
+    vocab_size: int = option("The most tokens that the vocabulary may have.", 2000)
+    min_frequency: int = option("How often a word must stand in the text to be learnt.", 1)
+    num_hidden_layers: int = option("Layers.", 2)
+    hidden_size: int = option("The width of a layer.", 128)
+    num_attention_heads: int = option("Heads of a layer, which share its width.", 4)
+    intermediate_size: int | None = option("The width inside a feed-forward (default: 4 x hidden_size).", None)
+    max_length: int = option("The most tokens of an input, with [CLS] and [SEP].", 64)
+    nsp: bool = option("Learn next sentences too, and not masked words alone.", True)
+    pack: bool | None = option(
+        "Fill inputs with neighbouring sentences (default: yes, but for a folder of train.jsonl and others).", None
+    )
+    streaming: bool = option("Read the text as it is needed: for what is larger than the disk.", False)
+    max_steps: int = option("The steps of a run with --streaming, measured --epochs times.", 0)
     mlm_probability: float = option("Share of the words to predict in training.", 0.2)
     initializer_range: float = option("Standard deviation of the first weights.", 0.05)
 
@@ -51,13 +79,38 @@ class PretrainOptions(LoopOptions):
             raise ValueError(f"mlm_probability must be above 0 and at most 1, got {self.mlm_probability}")
         if self.vocab_size <= 5:
             raise ValueError(f"vocab_size must be above 5, the number of special tokens, got {self.vocab_size}")
+        if self.tokenizer not in TOKENIZERS:
+            raise ValueError(f"tokenizer must be {' or '.join(TOKENIZERS)}, got {self.tokenizer!r}")
+        if self.max_length < 8:
+            raise ValueError(f"max_length must be at least 8, room for two short sentences, got {self.max_length}")
+        for name in ("min_frequency", "num_hidden_layers", "hidden_size", "num_attention_heads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads {self.num_attention_heads}"
+            )
         if not self.initializer_range > 0:
             raise ValueError(f"initializer_range must be above 0, got {self.initializer_range}")
-        if self.batch_size % PretrainDataset.group:
+        if self.streaming != bool(self.max_steps) or self.max_steps < 0 or self.max_steps % self.epochs:
+            raise ValueError(
+                f"streaming needs max_steps, a multiple of epochs ({self.epochs}), and only it: got {self.max_steps}"
+            )
+        if self.nsp and self.batch_size % PretrainDataset.group:
             raise ValueError(f"batch_size must be even, since true and false pairs go together, got {self.batch_size}")
+        if self.init_from:
+            for each in fields(self):
+                if each.name in GIVEN and getattr(self, each.name) != each.default:
+                    raise ValueError(f"{each.name} is the checkpoint's, and can't be given together with init_from")
+
+    @property
+    def packed(self) -> bool:
+        """Whether inputs are filled with neighbouring sentences."""
+        return not self.has_splits() if self.pack is None else self.pack
 
     def sources(self) -> list[Path]:
-        return [Path(self.corpus) / f"{split}.jsonl" for split in ("train", "validation")]
+        started = [Path(self.init_from) / "model.safetensors"] if self.init_from else []
+        return ([] if self.streaming else self.files()) + [path for path in started if path.is_file()]
 
 
 def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
@@ -66,56 +119,138 @@ def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
     Returns:
         The figures of the last epoch on the validation documents, and the seconds and steps that it took.
     """
-    corpus = load_corpus(options.corpus, columns=["sentences"])
+    stream = open_stream(options) if options.streaming else None
+    text = head_of(stream, options) if stream else load_text(options, seed=options.seed, pairs=options.nsp)
     accelerator = start(options)
 
-    documents = {split: rows["sentences"] for split, rows in corpus.items()}
-    tokenizer = load_tokenizer(ROOT).train_new_from_iterator(
-        in_slices(documents["train"]), options.vocab_size, show_progress=False
-    )
+    tokenizer, max_length = make_tokenizer(options, text)
     with accelerator.main_process_first():  # it tokenises, the others find what it made
-        training = PretrainDataset(
-            documents["train"], tokenizer, mlm_probability=options.mlm_probability, seed=options.seed
-        )
-        validation = PretrainDataset(documents["validation"], tokenizer)
-    if training.dropped:
-        accelerator.print(f"left out {training.dropped} sentences without a word")
+        mlm = {"mlm_probability": options.mlm_probability, "seed": options.seed}
+        training = make_dataset(options, text.training, tokenizer, max_length, **mlm)
+        validation = make_dataset(options, text.validation, tokenizer, max_length)
+    data = describe(text, options, tokenizer, training, validation)
+    for line in data:
+        accelerator.print(line.replace("`", ""))
     accelerator.print(
-        f"{len(corpus['train'])} documents, {len(training)} pairs of sentences, true or false, {len(tokenizer)} words; "
         f"training on {accelerator.num_processes} x {accelerator.device}, precision {accelerator.mixed_precision}"
     )
 
-    config = load_config(ROOT, vocab_size=len(tokenizer))
+    batches: Any = training
+    if stream:
+
+        def make(documents: list[dict[str, Any]]) -> PretrainDataset | MaskedWordDataset:
+            return make_dataset(options, as_rows(documents, options), tokenizer, max_length, **mlm)
+
+        steps = options.max_steps // options.epochs
+        batches = StreamedBatches(stream, make, options.batch_size, steps, accelerator, options.seed)
+    model, kept = make_model(options, tokenizer)
+    loader = evaluation_loader(validation, accelerator)
+    progress = train(
+        model, batches, options, accelerator, lambda m: evaluate_pretraining(m, loader, accelerator), "Pre-training"
+    )
+    if accelerator.is_main_process:
+        write_card("pretrain", model, options, progress, data, results(progress, training, validation))
+    finish(accelerator, model, tokenizer, progress, options, plot_pretraining, kept)
+    return {**progress.validation[-1], "seconds": progress.seconds}
+
+
+def make_tokenizer(options: PretrainOptions, text: Text) -> tuple[PreTrainedTokenizerBase, int]:
+    """Learns a tokenizer from the training documents, or takes that of a checkpoint; and the longest input."""
+    if options.init_from:
+        tokenizer, config = load_tokenizer(options.init_from), load_config(options.init_from)
+        check_vocabulary(tokenizer, config, options.init_from)
+        return tokenizer, longest_input(tokenizer, config)
+    sentences = in_slices(text.training["sentences"])
+    kind, max_length = options.tokenizer, options.max_length
+    return learn_tokenizer(kind, sentences, options.vocab_size, options.min_frequency, max_length), max_length
+
+
+def make_dataset(
+    options: PretrainOptions, rows: Any, tokenizer: PreTrainedTokenizerBase, max_length: int, **more: Any
+) -> PretrainDataset | MaskedWordDataset:
+    """Makes pairs of sentences, or rows of masked words alone."""
+    kind = PretrainDataset if options.nsp else MaskedWordDataset
+    numbers = document_numbers(rows)
+    return kind(rows["sentences"], tokenizer, numbers=numbers, packed=options.packed, max_length=max_length, **more)
+
+
+def make_model(options: PretrainOptions, tokenizer: PreTrainedTokenizerBase) -> tuple[Any, dict[str, Any]]:
+    """Makes a new model, or loads the checkpoint to go on from; and the fields to put back into its configuration."""
+    auto_class = AutoModelForPreTraining if options.nsp else AutoModelForMaskedLM
     changed = {
         "hidden_dropout_prob": options.dropout,
         "attention_probs_dropout_prob": options.dropout,
-        "initializer_range": options.initializer_range,
         "sparse_prediction": True,
     }
+    if options.init_from:
+        config = load_config(options.init_from)
+        kept = {name: getattr(config, name) for name in changed}
+        return load_model(auto_class, options.init_from, **changed), kept
+    config = load_config(
+        ROOT,
+        vocab_size=len(tokenizer),
+        num_hidden_layers=options.num_hidden_layers,
+        hidden_size=options.hidden_size,
+        num_attention_heads=options.num_attention_heads,
+        intermediate_size=options.intermediate_size or 4 * options.hidden_size,
+        max_position_embeddings=options.max_length,
+    )
+    changed["initializer_range"] = options.initializer_range
     kept = {name: getattr(config, name) for name in changed}
     config.update(changed)
-    model = AutoModelForPreTraining.from_config(config, trust_remote_code=True)
+    return auto_class.from_config(config, trust_remote_code=True), kept
 
-    loader = evaluation_loader(validation, accelerator)
-    progress = train(
-        model, training, options, accelerator, lambda m: evaluate_pretraining(m, loader, accelerator), "Pre-training"
-    )
-    if accelerator.is_main_process:
-        last, counts = progress.validation[-1], validation.word_counts / validation.word_counts.sum()
-        data = [
-            f"{len(corpus['train']):,} training documents of `{Path(options.corpus).name}`, {len(training):,} pairs of "
-            f"sentences, half of them true",
-            f"{len(corpus['validation']):,} validation documents; {counts[tokenizer.unk_token_id]:.1%} of their words "
-            f"are not in the vocabulary, which was learnt from the others",
-        ]
-        commonest = float(counts[training.word_counts.argmax()])
-        results = [
-            ("masked words, 15 %", last["mlm_accuracy"], "the commonest word", commonest),
-            ("next sentence", last["nsp_accuracy"], "a coin", 0.5),
-        ]
-        write_card("pretrain", model, options, progress, data, results)
-    finish(accelerator, model, tokenizer, progress, options, plot_pretraining, kept)
-    return {**progress.validation[-1], "seconds": progress.seconds}
+
+def describe(
+    text: Text,
+    options: PretrainOptions,
+    tokenizer: PreTrainedTokenizerBase,
+    training: PretrainDataset | MaskedWordDataset,
+    validation: PretrainDataset | MaskedWordDataset,
+) -> list[str]:
+    """Says in sentences what a run learns from, what is held out, and what of the text it does not use."""
+    name = f"{'the beginning of ' * options.streaming}`{Path(options.corpus).name}`"
+    rows = f"{len(training):,} pairs of sentences, half of them true" if options.nsp else f"{len(training):,} inputs"
+    said = [
+        f"{len(np.unique(document_numbers(text.training))):,} training documents of {name}, {rows}",
+        f"{len(tokenizer):,} tokens in the vocabulary; unknown to it are {unknown(training):.1%} of the training text "
+        f"and {unknown(validation):.1%} of the held-out text",
+        f"held out to measure on: {text.held_out}, {len(validation):,} {'pairs' if options.nsp else 'inputs'}",
+    ]
+    for part, dataset in (("training", training), ("held-out", validation)):
+        said += [f"{part} text: {counted}" for counted in losses(dataset)]
+    return said
+
+
+def losses(dataset: PretrainDataset | MaskedWordDataset) -> list[str]:
+    """Says what of a text is split, cut or left out."""
+    counts = {
+        "sentences without a word left out": dataset.dropped,
+        "sentences split, as longer than their room": getattr(dataset.spans, "split", 0),
+        "pairs whose longer sentence is cut at its end (--pack true splits it)": getattr(dataset, "cut", 0),
+        "sentences left out, as alone in their document (--no-nsp uses them)": getattr(dataset, "alone", 0),
+    }
+    return [f"{count:,} {what}" for what, count in counts.items() if count]
+
+
+def unknown(dataset: PretrainDataset | MaskedWordDataset) -> float:
+    """Gives the share of the text's tokens that are [UNK]."""
+    counts = dataset.word_counts
+    return float(counts[dataset.tokenizer.unk_token_id] / counts.sum())
+
+
+def results(
+    progress: Progress, training: PretrainDataset | MaskedWordDataset, validation: PretrainDataset | MaskedWordDataset
+) -> list[tuple[str, float, str, float]]:
+    """Gives the last figures on the validation documents, each beside what can be had without a network."""
+    last = progress.validation[-1]
+    learnt, counts = training.word_counts, validation.word_counts
+    learnt[training.special_ids] = counts[training.special_ids] = 0  # they are never to be predicted
+    commonest = float(counts[learnt.argmax()] / counts.sum())
+    figures = [("masked words, 15 %", last["mlm_accuracy"], "the commonest word", commonest)]
+    if "nsp_accuracy" in last:
+        figures.append(("next sentence", last["nsp_accuracy"], "a coin", 0.5))
+    return figures
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,76 @@ class Tokens:
         for chunk in self._chunks:
             counts += np.bincount(chunk.values.to_numpy(), minlength=vocab_size)
         return counts
+
+
+@dataclass
+class Spans:
+    """Holds where stretches of tokens lie: those of span i are `ids[start[i] : start[i] + length[i]]`.
+
+    `row` is the number of the document that a span is of, `key` the hash of its tokens, as in `Tokens`. `split` counts
+    the sentences that were too long for one span.
+    """
+
+    start: np.ndarray
+    length: np.ndarray
+    row: np.ndarray
+    key: np.ndarray
+    split: int
+
+
+def pack(tokens: Tokens, document: np.ndarray, room: int, several: bool = False) -> Spans:
+    """Packs neighbouring sentences of a document into spans of at most `room` tokens; each token is in exactly one.
+
+    A sentence of more tokens becomes several spans. Sentences that are not neighbours in the file, as where one of its
+    chunks ends, are not packed together.
+
+    Args:
+        document: the number of each sentence's document, (len(tokens.start),).
+        several: whether every document of two or more sentences shall give two or more spans, for pairs of them.
+    """
+    parts = -(-tokens.length // room)  # of each sentence
+    sentence = np.repeat(np.arange(len(parts)), parts)
+    part = np.arange(len(sentence)) - np.repeat(np.cumsum(parts) - parts, parts)
+    begin = tokens.start[sentence] + tokens.length[sentence] * part // parts[sentence]
+    end = tokens.start[sentence] + tokens.length[sentence] * (part + 1) // parts[sentence]
+    document = document[sentence]
+    if not len(begin):
+        return Spans(begin, begin, document, tokens.key, 0)
+
+    breaks = np.flatnonzero((document[1:] != document[:-1]) | (begin[1:] != end[:-1])) + 1
+    edges = np.concatenate([[0], breaks, [len(begin)]])  # between stretches without a gap
+    stretch = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+    limit = np.full(len(edges) - 1, room)
+    if several:
+        limit = np.minimum(limit, -(-(end[edges[1:] - 1] - begin[edges[:-1]]) // 2))
+    after = np.searchsorted(end, begin + limit[stretch], side="right")  # the first that a span begun here can't take
+    after = np.clip(after, np.arange(len(begin)) + 1, edges[stretch + 1])
+    first = follow(after)
+    start, length = begin[first], end[after[first] - 1] - begin[first]
+    return Spans(start, length, document[first], span_keys(tokens.ids, start, length), int((parts > 1).sum()))
+
+
+def follow(after: np.ndarray) -> np.ndarray:
+    """Gives 0, after[0], after[after[0]] and so on, as long as they are places in the array."""
+    visited = np.zeros(len(after), dtype=bool)
+    place = 0
+    while place < len(after):
+        visited[place] = True
+        place = after.item(place)
+    return np.flatnonzero(visited)
+
+
+def span_keys(ids: np.ndarray, start: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """Gives 64 bits of a hash of each span's ids."""
+    pairs = zip(start, start + length, strict=True)
+    return np.fromiter(
+        (int.from_bytes(hash_of(ids[a:b]), "little") for a, b in pairs), dtype=np.uint64, count=len(start)
+    )
+
+
+def hash_of(ids: np.ndarray) -> bytes:
+    """Gives 64 bits of a hash of a text's ids."""
+    return hashlib.blake2b(ids.tobytes(), digest_size=8).digest()
 
 
 def tokenise(texts: Sequence[Any], tokenizer: PreTrainedTokenizerBase) -> Tokens:
@@ -122,5 +193,5 @@ def encode_some(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> tuple[p
     lists = tokenizer(texts, verbose=False, **only_ids)["input_ids"] if texts else []
     ends = np.cumsum([0, *(len(ids) for ids in lists)], dtype=np.int32)
     flat = np.fromiter(chain.from_iterable(lists), dtype=np.int32, count=ends[-1])
-    hashes = b"".join(hashlib.blake2b(flat[a:b].tobytes(), digest_size=8).digest() for a, b in pairwise(ends))
+    hashes = b"".join(hash_of(flat[a:b]) for a, b in pairwise(ends))
     return pa.ListArray.from_arrays(ends, flat), pa.array(np.frombuffer(hashes, dtype=np.uint64))

@@ -1,0 +1,437 @@
+"""Claims about text of one's own: whatever holds it is read alike, all of it is used, and a part is held out."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from datasets import Dataset
+from safetensors.torch import load_file
+from transformers import AutoConfig, AutoModelForMaskedLM, AutoModelForPreTraining, AutoTokenizer
+
+from toybert.tokenization_toybert import ToyBertTokenizer
+from toybert.train import cli, evaluate, tokens
+from toybert.train.data import MaskedWordDataset, PretrainDataset
+from toybert.train.documents import PIECE, STRETCH, TextOptions, document_numbers, load_text
+from toybert.train.pretrain import PretrainOptions, train_pretraining
+from toybert.train.tokens import pack, tokenise
+from toybert.train.vocabulary import learn_tokenizer
+
+SMALL: dict[str, Any] = {"epochs": 1, "num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2}
+DOCUMENTS = [
+    [f"The {thing} number {i} is {word}." for word in ("red", "old", "here")] for i in range(20) for thing in "ab"
+]
+TEXT = "\n\n".join("\n".join(sentences) for sentences in DOCUMENTS)
+
+
+def write(path: Path, text: str | bytes = TEXT) -> str:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
+    return str(path)
+
+
+def pretrain(corpus: str, folder: Path, **options: Any) -> dict[str, Any]:
+    return train_pretraining(PretrainOptions(corpus=corpus, output_dir=str(folder), **{**SMALL, **options}))
+
+
+def load(corpus: str, seed: int = 0, pairs: bool = True, **options: Any) -> tuple[list[list[str]], list[list[str]]]:
+    """The documents to learn from, and those that are held out."""
+    text = load_text(TextOptions(corpus=corpus, **options), seed=seed, pairs=pairs)
+    return documents_of(text.training), documents_of(text.validation)
+
+
+def load_all(corpus: str, **options: Any) -> list[list[str]]:
+    training, held_out = load(corpus, **options)
+    return sorted(training + held_out)
+
+
+def documents_of(rows: Dataset) -> list[list[str]]:
+    documents: dict[int, list[str]] = {}
+    for number, sentences in zip(document_numbers(rows).tolist(), rows["sentences"], strict=True):
+        documents.setdefault(number, []).extend(sentences)
+    return list(documents.values())
+
+
+@pytest.fixture(scope="module")
+def text_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write(tmp_path_factory.mktemp("text") / "mine.txt")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, text_file: str) -> Path:
+    """A model of both tasks."""
+    folder = tmp_path_factory.mktemp("run") / "mine"
+    pretrain(text_file, folder, max_length=32)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def masked_run(tmp_path_factory: pytest.TempPathFactory, text_file: str) -> Path:
+    """A model of masked words alone, and of word pieces."""
+    folder = tmp_path_factory.mktemp("run") / "masked"
+    pretrain(text_file, folder, nsp=False, tokenizer="wordpiece", vocab_size=60, batch_size=15)
+    return folder
+
+
+def as_text_files(folder: Path) -> str:
+    (folder / "texts").mkdir()
+    for number, document in enumerate(DOCUMENTS):
+        write(folder / "texts" / f"{number:02}.txt", "\n".join(document))
+    return str(folder / "texts")
+
+
+def as_folder_of_parquet(folder: Path) -> str:
+    (folder / "set").mkdir()
+    Dataset.from_dict({"sentences": DOCUMENTS}).to_parquet(folder / "set" / "train-0.parquet")
+    return str(folder / "set")
+
+
+def as_table(folder: Path, ending: str) -> str:
+    rows = Dataset.from_dict({"text": ["\n".join(document) for document in DOCUMENTS], "number": range(40)})
+    path = folder / f"mine.{ending}"
+    if ending == "tsv":
+        rows.to_csv(path, sep="\t")
+    elif ending == "json":
+        write(path, json.dumps(rows.to_list()))
+    else:
+        {"csv": rows.to_csv, "jsonl": rows.to_json, "parquet": rows.to_parquet}[ending](path)
+    return str(path)
+
+
+def as_sentences(folder: Path) -> str:
+    return write(folder / "mine.jsonl", "".join(json.dumps({"sentences": each}) + "\n" for each in DOCUMENTS))
+
+
+def as_split(folder: Path) -> str:
+    Path(as_sentences(folder)).rename(folder / "train.jsonl")
+    return str(folder)
+
+
+MAKERS = {
+    "a text file": lambda folder: write(folder / "mine.txt"),
+    "a text file without an ending": lambda folder: write(folder / "mine"),
+    "a folder of text files": as_text_files,
+    **{ending: lambda folder, ending=ending: as_table(folder, ending) for ending in ("csv", "tsv", "json", "jsonl")},
+    "parquet": lambda folder: as_table(folder, "parquet"),
+    "sentences": as_sentences,
+    "a folder of a data set": as_folder_of_parquet,
+    "a folder of train.jsonl alone": as_split,
+}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_the_same_text_in_any_file_gives_the_same_documents(tmp_path: Path, kind: str) -> None:
+    training, held_out = load(MAKERS[kind](tmp_path))
+    assert len(held_out) == 2  # 5 % of 40
+    assert sorted(training + held_out) == sorted(DOCUMENTS)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_line_ends_and_a_byte_order_mark_do_no_harm(tmp_path: Path, end: str, mark: bytes) -> None:
+    corpus = write(tmp_path / "mine.txt", mark + TEXT.replace("\n", end).encode())
+    assert load_all(corpus) == sorted(DOCUMENTS)
+
+
+def test_what_pandas_takes_for_nothing_or_a_number_is_text(tmp_path: Path) -> None:
+    texts = ["NA", "null", "007", 'a "quoted", text', "nan"]
+    path = tmp_path / "mine.csv"
+    Dataset.from_dict({"my text": texts}).to_csv(path)
+    assert load_all(str(path), text_column="my text", pairs=False) == sorted([text] for text in texts)
+
+
+def test_running_text_is_split_into_sentences_and_they_into_documents(tmp_path: Path) -> None:
+    paragraph = "Mr. Smith went\nhome. It cost 3.14 dollars! Did he say so?\n\n"
+    corpus = write(tmp_path / "book.txt", paragraph * 100)
+    documents = load_all(corpus, split_sentences=True)
+    assert sorted(map(len, documents)) == [300 % STRETCH] + [STRETCH] * (300 // STRETCH)
+    assert {sentence for document in documents for sentence in document} == {
+        "Mr. Smith went home.", "It cost 3.14 dollars!", "Did he say so?"
+    }  # fmt: skip
+
+
+def test_a_row_of_running_text_stays_one_document(tmp_path: Path) -> None:
+    texts = [f"Number {i} came. Then it left.\n" * 30 for i in range(20)]
+    path = tmp_path / "mine.csv"
+    Dataset.from_dict({"text": texts}).to_csv(path)
+    documents = load_all(str(path), split_sentences=True)
+    assert len(documents) == 20
+    assert {len(document) for document in documents} == {60}
+
+
+def test_whole_documents_are_held_out_chosen_by_seed(text_file: str) -> None:
+    training, held_out = load(text_file)
+    assert not {sentence for each in training for sentence in each} & {line for each in held_out for line in each}
+    assert load(text_file) == (training, held_out)
+    assert any(load(text_file, seed=seed)[1] != held_out for seed in (1, 2))
+
+
+def test_a_document_that_goes_on_in_other_rows_is_one(tmp_path: Path) -> None:
+    long = [[f"Sentence {i} of {name}." for i in range(2 * PIECE + 5)] for name in "abcd"]
+    corpus = write(tmp_path / "mine.txt", "\n\n".join("\n".join(sentences) for sentences in long))
+    training, held_out = load(corpus)
+    assert sorted(training + held_out) == sorted(long)
+    assert len(held_out) == 2  # fewer would have no false next sentence
+    text = load_text(TextOptions(corpus=corpus), seed=0, pairs=True)
+    tokenizer = learn_tokenizer("word", text.training["sentences"], 500, 1, 64)
+    dataset = PretrainDataset(text.training["sentences"], tokenizer, numbers=document_numbers(text.training))
+    assert len(dataset) == 2 * 2 * (2 * PIECE + 4)
+
+
+def test_the_end_of_a_single_document_is_held_out(tmp_path: Path) -> None:
+    sentences = [f"Sentence number {i}." for i in range(250)]
+    training, held_out = load(write(tmp_path / "mine.txt", "\n".join(sentences)), pairs=False)
+    assert training == [sentences[:-12]]
+    assert held_out == [sentences[-12:]]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        ("a.txt", TEXT.encode("utf-16"), {}, r"line 1 of .*a\.txt has a NUL byte: it is no text, or UTF-16"),
+        ("a.txt", TEXT.encode("utf-16-le"), {}, r"line 1 of .*a\.txt has a NUL byte: it is no text, or UTF-16"),
+        ("a.txt", b"fine\n\x89PNG\r\n\x1a\n\0\0", {}, r"line 2 of .*a\.txt is not in UTF-8: save it as UTF-8"),
+        ("a.txt", b"fine\ncaf\xe9\n", {}, r"line 2 of .*a\.txt is not in UTF-8: save it as UTF-8"),
+        ("a.txt", b"", {}, r"a\.txt has no text in it"),
+        ("a.txt", b"\xef\xbb\xbf \r\n\r\n", {}, r"a\.txt has no text in it"),
+        ("a.txt", b"One.\nTwo.\n", {}, r"has 1 documents of two or more sentences, and next sentences need four"),
+        ("a.txt", b"One.\n\nTwo.\n\nThree.", {}, r"has 0 documents of two or more .* or --no-nsp"),
+        ("a.txt", b"One.\n", {"nsp": False}, r"is a single sentence: there must be two at least"),
+        ("a.csv", b"", {}, r"a\.csv is empty"),
+        ("a.csv", b"text\n", {}, r"a\.csv has no row below its first line"),
+        ("a.csv", b"title,body\na,b\n", {}, r"has no column 'text', it has title, body: name one with --text-column"),
+        ("a.csv", b"text\nhello, world\n", {}, r"line 2 of .*a\.csv has 2 columns, the first line 1"),
+        ("a.csv", b"text\ncaf\xe9\n", {}, r"line 2 of .*a\.csv is not in UTF-8"),
+        ("a.jsonl", b'{"text": "a"}\nno json\n', {}, r"line 2 of .*a\.jsonl is not JSON in UTF-8"),
+        ("a.jsonl", b'{"text": 7}\n', {}, r"row 1 of train of .*a\.jsonl has 7 where text should be"),
+        ("a.jsonl", b'{"sentences": ["a"]}\n', {"split_sentences": True}, r"sentences already: leave out --split"),
+        ("a.json", b'[{"text": ', {}, r"a\.json could not be read: "),
+        ("a.parquet", b"PAR1", {}, r"a\.parquet could not be read: "),
+    ],
+)  # fmt: skip
+def test_what_is_no_text_is_refused_in_a_sentence(
+    tmp_path: Path, name: str, content: bytes, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        pretrain(write(tmp_path / name, content), tmp_path / "run", **options)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("corpus", ["missing.txt", "missing.csv", "/nowhere/at/all"])
+def test_a_corpus_that_does_not_exist_is_named(tmp_path: Path, corpus: str) -> None:
+    with pytest.raises(FileNotFoundError, match=f"the corpus {corpus} does not exist"):
+        pretrain(corpus, tmp_path / "run")
+
+
+def test_a_run_leaves_a_folder_that_loads_and_says_what_it_learnt_from(run: Path, text_file: str) -> None:
+    config, tokenizer = (each.from_pretrained(run, trust_remote_code=True) for each in (AutoConfig, AutoTokenizer))
+    AutoModelForPreTraining.from_pretrained(run, trust_remote_code=True)
+    assert (config.num_hidden_layers, config.hidden_size, config.num_attention_heads) == (1, 16, 2)
+    assert (config.intermediate_size, config.max_position_embeddings) == (64, 32)
+    assert (config.vocab_size, tokenizer.model_max_length) == (len(tokenizer), 32)
+    assert config.hidden_dropout_prob == 0.1
+    card = (run / "README.md").read_text(encoding="utf-8")
+    assert "- 38 training documents of `mine.txt`, " in card
+    assert "- held out to measure on: 2 of 40 documents, chosen at random (seed 0), " in card
+    assert "unknown to it are 0.0% of the training text and " in card
+    assert "| next sentence | " in card
+
+
+def test_evaluation_reads_the_text_as_the_run_did(
+    run: Path, masked_run: Path, text_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, tasks in ((run, {"mlm", "nsp"}), (masked_run, {"mlm"})):
+        arguments = ["evaluate", str(folder), "--corpus", text_file, "--output", str(tmp_path / "results.json")]
+        monkeypatch.setattr(sys, "argv", arguments)
+        evaluate.main()
+        results = json.loads((tmp_path / "results.json").read_text())
+        assert tasks == results.keys() & {"mlm", "nsp"}
+        history = json.loads((folder / "history.json").read_text())["validation"][-1]
+        assert results["mlm"]["accuracy"] == pytest.approx(history["mlm_accuracy"])  # no test split: the held-out part
+
+
+def test_masked_words_alone_need_no_head_for_pairs(masked_run: Path) -> None:
+    config = json.loads((masked_run / "config.json").read_text())
+    assert config["architectures"] == ["ToyBertForMaskedLM"]
+    assert not [name for name in load_file(masked_run / "model.safetensors") if "pooler" in name or "nsp" in name]
+    AutoModelForMaskedLM.from_pretrained(masked_run, trust_remote_code=True)
+    history = json.loads((masked_run / "history.json").read_text())
+    assert {"mlm_loss", "mlm_accuracy"} <= history["validation"][0].keys()
+    assert not any("nsp" in name for name in history["validation"][0])
+    assert "next sentence |" not in (masked_run / "README.md").read_text(encoding="utf-8")
+    assert (masked_run / "figures" / "pretraining.png").stat().st_size > 5_000
+
+
+def test_word_pieces_are_a_stock_tokenizer_that_knows_new_words(masked_run: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(masked_run, trust_remote_code=True)
+    assert type(tokenizer).__name__ in ("BertTokenizer", "BertTokenizerFast")
+    batch = tokenizer("The tubes", "is reel.")  # of letters that the text has, at the start or inside of a word
+    assert tokenizer.unk_token_id not in batch["input_ids"]
+    assert set(batch["token_type_ids"]) == {0, 1}
+    assert tokenizer.decode(batch["input_ids"], skip_special_tokens=True) == "the tubes is reel."
+    assert len(tokenizer) <= 60
+
+
+def test_single_sentences_are_rows_of_their_own_when_they_are_not_packed(tmp_path: Path) -> None:
+    tokenizer = learn_tokenizer("word", iter([["a b c d e f g h i"]]), 50, 1, 8)
+    dataset = MaskedWordDataset([["a b", "c d e"], ["a b c d e f g h"]], tokenizer, packed=False, max_length=8)
+    assert dataset.lengths.tolist() == [4, 5, 6, 6]  # the last sentence is split
+    packed = MaskedWordDataset([["a b", "c d e"], ["a b c d e f g h"]], tokenizer, max_length=8)
+    assert packed.lengths.tolist() == [7, 6, 6]
+    batch = packed.__getitems__([0, 1])
+    real = batch["labels"].where(batch["labels"] != -100, batch["input_ids"])
+    words = [tokenizer.decode(row[row != 0]) for row in real]
+    assert words == ["[CLS] a b c d e [SEP]", "[CLS] a b c d [SEP]"]
+    assert batch["attention_mask"].tolist() == [[1] * 7, [1] * 6 + [0]]
+
+
+@pytest.fixture(scope="module")
+def word_tokenizer() -> ToyBertTokenizer:
+    texts = [" ".join(f"w{i}" for i in range(100))]
+    return ToyBertTokenizer().train_new_from_iterator(texts, vocab_size=105, show_progress=False)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_every_token_is_in_exactly_one_span_of_its_document(
+    word_tokenizer: ToyBertTokenizer, monkeypatch: pytest.MonkeyPatch, seed: int, several: bool
+) -> None:
+    monkeypatch.setattr(tokens, "TEXTS", 40)  # so that documents lie across the edges of chunks
+    random = np.random.default_rng(seed)
+    documents = [
+        [" ".join(f"w{w}" for w in random.integers(0, 100, random.integers(0, 30))) for _ in range(random.integers(9))]
+        for _ in range(60)
+    ]
+    found = tokenise(documents, word_tokenizer)
+    room = int(random.integers(1, 25))
+    spans = pack(found, found.row, room, several)
+    assert spans.length.min() >= 1
+    assert spans.length.max() <= room
+    places = np.concatenate([np.arange(a, a + n) for a, n in zip(spans.start, spans.length, strict=True)])
+    expected = np.concatenate([np.arange(a, a + n) for a, n in zip(found.start, found.length, strict=True)])
+    np.testing.assert_array_equal(places, expected)
+    np.testing.assert_array_equal(np.repeat(spans.row, spans.length), np.repeat(found.row, found.length))
+    assert spans.split == (found.length > room).sum()
+    if several:
+        sentences, parts = np.bincount(found.row, minlength=60), np.bincount(spans.row, minlength=60)
+        assert (parts[sentences > 1] > 1).all()
+    texts = [tuple(found.ids[a : a + n]) for a, n in zip(spans.start, spans.length, strict=True)]
+    assert len(set(zip(spans.key.tolist(), texts, strict=True))) == len(set(spans.key)) == len(set(texts))
+
+
+def test_packed_spans_are_as_full_as_they_can_be(word_tokenizer: ToyBertTokenizer) -> None:
+    found = tokenise([["w1 w2 w3", "w4 w5", "w6 w7 w8 w9", "w1"], ["w2"]], word_tokenizer)
+    assert pack(found, found.row, 5).length.tolist() == [5, 5, 1]
+    assert pack(found, found.row, 99).length.tolist() == [10, 1]
+    assert pack(found, found.row, 99, several=True).length.tolist() == [5, 5, 1]
+
+
+def test_pairs_of_packed_text_are_never_cut(word_tokenizer: ToyBertTokenizer) -> None:
+    documents = [[" ".join(["w1"] * 50), " ".join([f"w{i}"] * 90), "w3"] for i in range(5, 9)]
+    dataset = PretrainDataset(documents, word_tokenizer, packed=True, max_length=64)
+    assert (dataset.cut, dataset.alone) == (0, 0)
+    assert dataset.__getitems__(range(len(dataset)))["input_ids"].shape[1] <= 64
+    assert dataset.spans.split == 8
+    assert PretrainDataset(documents, word_tokenizer).cut == 8
+    alone = PretrainDataset([*documents, ["w9"]], word_tokenizer, packed=True)
+    assert alone.alone == 1
+
+
+@pytest.mark.slow
+def test_a_line_of_10_megabytes_is_used_to_its_last_word(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "mine.txt", "word " * 2_000_000 + "\nAnd a second.\n")
+    text = load_text(TextOptions(corpus=corpus), seed=0, pairs=False)
+    tokenizer = learn_tokenizer("word", text.training["sentences"], 20, 1, 64)
+    dataset = MaskedWordDataset(text.training["sentences"], tokenizer)
+    assert dataset.spans.length.sum() == 2_000_000
+    assert dataset.lengths.max() <= 64
+
+
+def test_ten_thousand_documents_of_one_word_can_be_learnt(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "mine.txt", "\n\n".join(f"w{i % 50}" for i in range(10_000)))
+    figures = pretrain(corpus, tmp_path / "run", nsp=False, batch_size=1000, num_hidden_layers=1)
+    assert figures["step"] == 10  # of 9,500 documents
+    with pytest.raises(ValueError, match="has 0 documents of two or more sentences"):
+        pretrain(corpus, tmp_path / "pairs")
+
+
+def test_a_checkpoint_goes_on_with_its_own_words_on_new_text(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = write(tmp_path / "new.txt", TEXT.replace("number", "platypus"))
+    frozen = {"learning_rate": 1e-12, "muon_learning_rate": 0.0, "weight_decay": 0.0}
+    options = PretrainOptions(corpus=corpus, output_dir=str(tmp_path / "on"), init_from=str(run), epochs=1, **frozen)
+    train_pretraining(options)
+    assert "unknown to it are 14.3% of the training text" in capsys.readouterr().out  # a sentence has 7 words
+    assert (tmp_path / "on" / "tokenizer.json").read_bytes() == (run / "tokenizer.json").read_bytes()
+    before, after = (load_file(folder / "model.safetensors") for folder in (run, tmp_path / "on"))
+    assert all(np.allclose(before[name], after[name], atol=1e-6) for name in before)
+    with pytest.raises(ValueError, match="max_length is the checkpoint's, and can't be given together with init_from"):
+        PretrainOptions(output_dir="x", init_from=str(run), max_length=16)
+
+
+def test_a_resume_on_changed_text_or_with_other_options_is_refused(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "mine.txt")
+    pretrain(corpus, tmp_path / "run")
+    with pytest.raises(ValueError, match="was started with split_sentences=False"):
+        pretrain(corpus, tmp_path / "run", resume=True, split_sentences=True)
+    write(tmp_path / "mine.txt", TEXT + "\nOne more.\n")
+    with pytest.raises(ValueError, match=r"mine\.txt is no longer the file that the run in .* was started with"):
+        pretrain(corpus, tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_size": 30, "num_attention_heads": 4}, "hidden_size 30 is not a multiple of num_attention_heads 4"),
+        ({"tokenizer": "letters"}, "tokenizer must be word or wordpiece, got 'letters'"),
+        ({"max_length": 4}, "max_length must be at least 8"),
+        ({"min_frequency": 0}, "min_frequency must be at least 1"),
+    ],
+)
+def test_sizes_that_no_model_can_have_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PretrainOptions(output_dir="x", **changes)
+
+
+def test_rare_words_are_unknown_where_it_is_asked(text_file: str) -> None:
+    rows = load_text(TextOptions(corpus=text_file), seed=0, pairs=True).training["sentences"]
+    words = {word for word in learn_tokenizer("word", rows, 500, 20, 64).get_vocab() if word[0] != "["}
+    assert words == {"the", "number", "is", ".", "red", "old", "here", "a", "b"} - ({"a", "b"} - words)
+
+
+def test_a_vocabulary_smaller_than_the_alphabet_is_refused(text_file: str) -> None:
+    rows = load_text(TextOptions(corpus=text_file), seed=0, pairs=True).training["sentences"]
+    with pytest.raises(ValueError, match="vocab_size 10 is too small: the letters of the text alone need"):
+        learn_tokenizer("wordpiece", rows, 10, 1, 64)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("options.json", '{"hidden-size": 32, "nsp": false, "learning_rate": 1e-3, "output_dir": "x"}'),
+     ("options.yaml", "hidden_size: 32\nnsp: no\nlearning-rate: 1e-3\noutput_dir: x\n")],
+)  # fmt: skip
+def test_options_can_come_from_a_file_and_those_beside_it_win(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    file = write(tmp_path / name, text)
+    monkeypatch.setattr(sys, "argv", ["pretrain", "--config", file, "--hidden-size", "64"])
+    options = cli.parse(PretrainOptions, None)
+    assert options == PretrainOptions(output_dir="x", hidden_size=64, nsp=False, learning_rate=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [('{"size": 3}', "sets size, and there is no such option"), ("[1]", "holds no options by name"),
+     ('{"epochs": 1.5}', "invalid int value: '1.5'"), ("{", "could not be read")],
+)  # fmt: skip
+def test_a_file_of_other_things_is_a_mistake_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pretrain", "--output-dir", "x", "--config", write(tmp_path / "a.json", text)])
+    with pytest.raises(SystemExit) as caught:
+        cli.parse(PretrainOptions, None)
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err

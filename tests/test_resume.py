@@ -1,0 +1,317 @@
+"""Claims about a run that is interrupted, in any way, at any moment: nothing is lost, and what is left is whole."""
+
+import errno
+import json
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import toybert.train.checkpoint as checkpoint
+import toybert.train.loop as loop
+from toybert.train.checkpoint import checkpoints, save_checkpoint
+from toybert.train.pretrain import PretrainOptions, train_pretraining
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """32 documents of 3 pairs: 192 rows, 6 steps an epoch."""
+    folder = tmp_path_factory.mktemp("stories")
+    rows = [
+        {"sentences": [f"the cat number {i} is {word}." for word in ("red", "old", "here", "big")]} for i in range(32)
+    ]
+    for split in ("train", "validation", "test"):
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(folder)
+
+
+def pretrain(folder: Path, stories: str, **options: Any) -> None:
+    torch.set_num_threads(1)
+    settings = {"epochs": 2, "dropout": 0.1, "muon_learning_rate": 0.0, "checkpoint_every": 2, **options}
+    train_pretraining(PretrainOptions(output_dir=str(folder), corpus=stories, **settings))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, stories: str) -> Path:
+    """A run of 12 steps that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("run") / "whole"
+    pretrain(folder, stories)
+    return folder
+
+
+def history(folder: Path) -> dict[str, Any]:
+    return {k: v for k, v in json.loads((folder / "history.json").read_text()).items() if k != "seconds"}
+
+
+def assert_same_run(a: Path, b: Path) -> None:
+    assert history(a) == history(b)
+    weights, others = load_file(a / "model.safetensors"), load_file(b / "model.safetensors")
+    assert weights.keys() == others.keys()
+    assert all(torch.equal(weights[name], others[name]) for name in weights)
+
+
+@pytest.fixture
+def begun(whole: Path, tmp_path: Path) -> Path:
+    """A copy of that run as it was before it was done: the checkpoints of its last two steps, and no model."""
+    folder = Path(shutil.copytree(whole, tmp_path / "begun"))
+    (folder / "model.safetensors").unlink()
+    return folder
+
+
+def edit(path: Path, change: Callable[[bytes], bytes]) -> None:
+    path.write_bytes(change(path.read_bytes()))
+
+
+FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "missing": (lambda path: (path / "optimizer.bin").unlink(), "it has no optimizer.bin"),
+    "short": (lambda path: edit(path / "model.safetensors", lambda old: old[:-1]), "model.safetensors has"),
+    "corrupt": (
+        lambda path: edit(path / "random_states_0.pkl", lambda old: old[:99] + bytes([old[99] ^ 1]) + old[100:]),
+        "random_states_0.pkl is not what was written",
+    ),
+    "unsealed": (lambda path: (path / "manifest.json").unlink(), "it has no readable manifest.json"),
+    "odd": (lambda path: edit(path / "manifest.json", lambda old: b"[]"), "it has no readable manifest.json"),
+    "foreign": (
+        lambda path: edit(path / "manifest.json", lambda old: old.replace(b'"run": "', b'"run": "0')),
+        "it belongs to a run of another configuration",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(
+    begun: Path, whole: Path, stories: str, capsys: pytest.CaptureFixture, kind: str
+) -> None:
+    before, last = checkpoints(begun)
+    damage, reason = FAULTS[kind]
+    damage(last)
+    pretrain(begun, stories, resume=True)
+    said = capsys.readouterr().out
+    assert f"passing over {last}: {reason}" in said
+    assert f"resuming from {before}" in said
+    assert_same_run(begun, whole)
+    assert checkpoint.fault_of(last, begun) is None  # it was written anew
+
+
+def test_a_run_without_a_whole_checkpoint_is_not_begun_again(begun: Path, stories: str) -> None:
+    for path in checkpoints(begun):
+        (path / "optimizer.bin").unlink()
+    with pytest.raises(ValueError, match=r"none of the 2 checkpoints in .* can be used: begin a new run"):
+        pretrain(begun, stories, resume=True)
+
+
+def test_another_runs_later_checkpoints_do_not_crowd_out_its_own(begun: Path, whole: Path, stories: str) -> None:
+    before, last = checkpoints(begun)
+    for step in (90, 91):
+        FAULTS["foreign"][0](Path(shutil.copytree(last, last.with_name(f"step-{step:07d}"))))
+    shutil.rmtree(last)
+    pretrain(begun, stories, resume=True)
+    assert_same_run(begun, whole)
+    assert {before.name, last.name} <= {path.name for path in checkpoints(begun)}
+
+
+def interrupted_at(step: int, error: BaseException, monkeypatch: pytest.MonkeyPatch, where: Any, name: str) -> None:
+    """Lets a function raise at its call number `step`."""
+    original, calls = getattr(where, name), iter(range(1, 1000))
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        if next(calls) == step:
+            raise error
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(where, name, call)
+
+
+def test_an_interruption_names_the_last_checkpoint(
+    stories: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for batch, message in ((1, "there is no checkpoint yet"), (4, r"the last checkpoint is .*step-0000002; --resume")):
+        with monkeypatch.context() as patch:
+            interrupted_at(batch, KeyboardInterrupt(), patch, loop, "weighed")
+            with pytest.raises(KeyboardInterrupt, match=f"interrupted: {message}"):
+                pretrain(tmp_path / f"{batch}", stories)
+
+
+@contextmanager
+def files_no_longer_than(size: int) -> Iterator[None]:
+    """Lets every write beyond a size fail, as it does on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("size", [100_000, 3_000_000])  # too small for the weights, and for the optimiser's states
+def test_a_full_disk_leaves_the_last_checkpoint_and_no_half_of_another(
+    begun: Path, whole: Path, stories: str, size: int
+) -> None:
+    before, last = checkpoints(begun)
+    assert (before / "model.safetensors").stat().st_size < 3_000_000 < (before / "optimizer.bin").stat().st_size
+    shutil.rmtree(last)
+    with (
+        files_no_longer_than(size),
+        pytest.raises(
+            OSError, match=r"could not write .*step-0000012 \(.* free there\): the last checkpoint is .*0010$"
+        ),
+    ):
+        pretrain(begun, stories, resume=True)
+    assert [path.name for path in (begun / "checkpoints").iterdir()] == [before.name]
+    pretrain(begun, stories, resume=True)
+    assert_same_run(begun, whole)
+
+
+def test_a_disk_that_is_full_when_the_checkpoint_is_sealed_leaves_none(
+    stories: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    interrupted_at(1, full, monkeypatch, checkpoint, "seal")
+    with pytest.raises(OSError, match=r"\(\[Errno 28\] No space left on device; .*\): there is no checkpoint yet"):
+        pretrain(tmp_path / "run", stories)
+    assert list((tmp_path / "run" / "checkpoints").iterdir()) == []
+
+
+def test_a_loss_that_is_no_number_stops_its_step_and_keeps_the_weights_before_it(
+    stories: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weighed, calls = loop.weighed, iter(range(1, 1000))
+
+    def spoil(*arguments: Any) -> dict[str, torch.Tensor]:
+        losses = weighed(*arguments)
+        return {**losses, "loss": losses["loss"] * torch.nan} if next(calls) == 5 else losses
+
+    monkeypatch.setattr(loop, "weighed", spoil)
+    with pytest.raises(ValueError, match=r"the loss is nan at step 5: .*; the last checkpoint is .*step-0000004"):
+        pretrain(tmp_path / "run", stories)
+    last = checkpoints(tmp_path / "run")[-1]
+    assert checkpoint.fault_of(last, tmp_path / "run") is None
+    assert all(weight.isfinite().all() for weight in load_file(last / "model.safetensors").values())
+
+
+def test_on_a_device_that_works_ahead_the_step_is_still_the_right_one(tmp_path: Path) -> None:
+    class Ahead:
+        device = torch.device("meta")
+
+    meter = loop.Meter(Ahead(), 1000, tmp_path)  # type: ignore[arg-type]
+    for step in range(1, 20):
+        meter.add({"loss": torch.tensor(torch.inf if step == 15 else 1.0)})
+        assert meter.end_step(step, 0) is None
+    meter.add({"loss": torch.tensor(1.0)})
+    with pytest.raises(ValueError, match="the loss is inf at step 15"):
+        meter.end_step(20, 0)
+
+
+def test_weights_that_are_no_numbers_are_never_written(tmp_path: Path) -> None:
+    model = torch.nn.Linear(2, 2)
+    with torch.no_grad():
+        model.weight[0, 0] = torch.inf
+    with pytest.raises(ValueError, match=r"a weight is no number after step 7: .*; there is no checkpoint yet"):
+        save_checkpoint(None, model, 7, tmp_path)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_losses_reach_a_tracker(stories: str, tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    pretrain(tmp_path / "run", stories, report_to="tensorboard")
+    events = accumulator.EventAccumulator(str(tmp_path / "run" / "logs" / "toybert"))
+    events.Reload()
+    logged = [(event.step, event.value) for event in events.Scalars("train/mlm_loss")]
+    assert logged == [(entry["step"], pytest.approx(entry["mlm_loss"])) for entry in history(tmp_path / "run")["train"]]
+    assert len(events.Scalars("validation/nsp_accuracy")) == 2
+
+
+def test_a_tracker_that_is_not_there_is_named(stories: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"report_to must be one of aim, .* got 'paper'"):
+        pretrain(tmp_path / "run", stories, report_to="paper")
+    with pytest.raises(ValueError, match="report_to=aim needs a package that is not installed"):
+        pretrain(tmp_path / "run", stories, report_to="aim")
+
+
+class Runs:
+    """Starts runs in processes of their own, from one in which everything is imported already."""
+
+    def __init__(self, folder: Path, stories: str):
+        self.folder, self.stories = folder, stories
+        self.context = multiprocessing.get_context("forkserver")
+        self.context.set_forkserver_preload(["toybert.train.pretrain"])
+
+    def start(self) -> BaseProcess:
+        resume = (self.folder / "run.json").is_file()
+        options = {"resume": resume, "epochs": 6, "muon_learning_rate": 0.008}
+        process = self.context.Process(target=pretrain, args=(self.folder, self.stories), kwargs=options)
+        process.start()
+        return process
+
+    def finish(self) -> None:
+        process = self.start()
+        process.join()
+        assert process.exitcode == 0
+
+
+def kill_when(process: BaseProcess, happens: Callable[[], bool]) -> bool:
+    """Kills a process as soon as something happens; False if it ended before."""
+    while process.is_alive():
+        if happens():
+            process.kill()
+            process.join()
+            return True
+        time.sleep(0.0002)
+    assert process.exitcode == 0
+    return False
+
+
+@pytest.mark.slow
+def test_a_run_killed_twenty_times_is_bit_for_bit_the_run_never_interrupted(stories: str, tmp_path: Path) -> None:
+    """At random moments, in the middle of checkpoints, and while the finished model is saved."""
+    undisturbed = Runs(tmp_path / "whole", stories)
+    undisturbed.finish()  # starts the server, too
+    shutil.rmtree(undisturbed.folder)
+    began = time.perf_counter()
+    undisturbed.finish()
+    duration = time.perf_counter() - began
+
+    chance = random.Random(0)
+    kills, torn, tries = 0, 0, 0
+    while kills < 20:
+        tries += 1
+        runs = Runs(tmp_path / f"killed-{tries}", stories)
+        alive = True
+        while alive and kills < 20:
+            process, now = runs.start(), time.perf_counter()
+            if kills % 2:  # while the first, second or third checkpoint from here is written, or shortly after
+                left, seen, delay = chance.randint(1, 3), set(), chance.choice([0, 0.002, 0.01])
+
+                def writes(runs: Runs = runs, left: int = left, seen: set = seen, delay: float = delay) -> bool:
+                    seen.update((runs.folder / "checkpoints").glob("*.unfinished"))
+                    return len(seen) >= left and not time.sleep(delay)
+
+                alive = kill_when(process, writes)
+                torn += alive and any((runs.folder / "checkpoints").glob("*.unfinished"))
+            else:
+                moment = now + chance.uniform(0, 0.8 * duration)
+                alive = kill_when(process, lambda moment=moment: time.perf_counter() >= moment)
+            kills += alive
+        runs.finish()
+        assert_same_run(runs.folder, undisturbed.folder)
+    assert torn >= 5
+
+    (runs.folder / "model.safetensors").unlink()
+    assert kill_when(runs.start(), lambda: (runs.folder / "model.unfinished").exists())
+    runs.finish()
+    assert_same_run(runs.folder, undisturbed.folder)
+    assert not list(runs.folder.rglob("*.unfinished"))

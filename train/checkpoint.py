@@ -1,0 +1,150 @@
+"""Checkpoints that are whole or not there: written beside, flushed to the disk, renamed, and checked before use."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import nn
+
+RECORD = "run.json"  # in the run's folder: its configuration
+MANIFEST = "manifest.json"  # in a checkpoint, written last: what belongs to it
+
+
+def digest(path: Path) -> str:
+    """Gives the SHA-256 of a file of any size."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(2**20):
+            found.update(part)
+    return found.hexdigest()
+
+
+def flush(path: Path) -> None:
+    """Waits until a file, or the names in a folder, are on the disk; a rename may else reach it before them."""
+    if os.name == "nt" and path.is_dir():  # Windows opens no folders
+        return
+    descriptor = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_whole(path: Path, value: Any, indent: int = 2) -> None:
+    """Writes JSON to a file so that, whenever it is interrupted, the file is the old one or the new one."""
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    unfinished.write_text(json.dumps(value, indent=indent) + "\n", encoding="utf-8")
+    flush(unfinished)
+    os.replace(unfinished, path)
+    flush(path.parent)
+
+
+def save_checkpoint(accelerator: Accelerator, model: nn.Module, step: int, folder: Path, keep: int = 2) -> None:
+    """Saves all that a resume needs; the newest `keep` checkpoints stay.
+
+    Raises:
+        ValueError: a weight is not finite.
+        OSError: it could not be written; nothing is left of it, and the checkpoints before it are as they were.
+    """
+    # FSDP's weights are spread over the processes.
+    weights = [weight.to_local() if hasattr(weight, "to_local") else weight for weight in model.parameters()]
+    if not torch.stack([weight.isfinite().all() for weight in weights]).all():
+        raise ValueError(f"a weight is no number after step {step}: try a lower learning rate; {last_of(folder)}")
+    final = folder / "checkpoints" / f"step-{step:07d}"
+    unfinished = final.with_suffix(".unfinished")
+    if accelerator.is_main_process:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    accelerator.wait_for_everyone()
+    try:
+        accelerator.save_state(str(unfinished))
+        accelerator.wait_for_everyone()
+        if accelerator.is_main_process:
+            seal(unfinished, folder)
+            shutil.rmtree(final, ignore_errors=True)
+            os.replace(unfinished, final)
+            flush(final.parent)
+    except Exception as error:  # for a full disk, torch and safetensors have errors of their own
+        reason = f"{' '.join(str(error).split())}; {shutil.disk_usage(folder).free:,} bytes are free there"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise OSError(f"could not write {final} ({reason}): {last_of(folder)}") from error
+    if accelerator.is_main_process:
+        before = [path for path in checkpoints(folder) if path.name < final.name]
+        for old in before[: len(before) - keep + 1]:
+            shutil.rmtree(old)
+    accelerator.wait_for_everyone()
+
+
+def seal(checkpoint: Path, folder: Path) -> None:
+    """Flushes a checkpoint's files to the disk and writes down what they and the run's configuration are."""
+    files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
+    contents = {}
+    for path in files:
+        flush(path)
+        contents[path.relative_to(checkpoint).as_posix()] = {"size": path.stat().st_size, "sha256": digest(path)}
+    write_whole(checkpoint / MANIFEST, {"run": digest(folder / RECORD), "files": contents})
+
+
+def fault_of(checkpoint: Path, folder: Path) -> str | None:
+    """Says what is wrong with a checkpoint of the run in a folder; None if nothing is."""
+    try:
+        manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
+        run, files = manifest["run"], manifest["files"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return f"it has no readable {MANIFEST}"
+    if run != digest(folder / RECORD):
+        return "it belongs to a run of another configuration"
+    for name, expected in files.items():
+        path = checkpoint / name
+        if not path.is_file():
+            return f"it has no {name}"
+        if path.stat().st_size != expected["size"]:
+            return f"{name} has {path.stat().st_size:,} bytes and not {expected['size']:,}"
+        if digest(path) != expected["sha256"]:
+            return f"{name} is not what was written"
+    return None
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """Gives the finished checkpoints of a run, the oldest first."""
+    return sorted(path for path in (folder / "checkpoints").glob("step-*") if path.suffix != ".unfinished")
+
+
+def load_checkpoint(accelerator: Accelerator, folder: Path) -> None:
+    """Restores the newest whole checkpoint of a run, or starts it anew if it was interrupted before its first.
+
+    Raises:
+        ValueError: there are checkpoints, and none is whole.
+    """
+    found = checkpoints(folder)
+    for checkpoint in reversed(found):
+        fault = fault_of(checkpoint, folder)
+        if fault is None:
+            accelerator.print(f"resuming from {checkpoint}")
+            accelerator.load_state(str(checkpoint))
+            return
+        accelerator.print(f"passing over {checkpoint}: {fault}")
+    if found:
+        raise ValueError(f"none of the {len(found)} checkpoints in {found[0].parent} can be used: begin a new run")
+    accelerator.print(f"{folder} has no checkpoint yet: starting from the beginning")
+
+
+def last_of(folder: Path) -> str:
+    """Says in half a sentence what is left of a run that stops."""
+    found = checkpoints(folder)
+    return f"the last checkpoint is {found[-1]}" if found else "there is no checkpoint yet"
+
+
+@contextmanager
+def naming_the_last_checkpoint(folder: Path) -> Iterator[None]:
+    """Lets Ctrl-C say where `--resume` will go on from."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted: {last_of(folder)}; --resume goes on with the run") from None

@@ -1,0 +1,338 @@
+"""Text of one's own: from whatever holds it to rows of sentences that know their document, a part of them held out."""
+
+import csv
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby, islice
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import sentencex
+from datasets import Dataset, Features, List, Value, load_dataset
+from datasets.exceptions import DatasetsError
+
+from toybert.train.corpus import check_json_lines, check_texts, in_slices, load_corpus
+from toybert.train.loop import option
+
+HELD_OUT = 0.05  # of the documents, to measure on, where the text has no validation split
+PIECE = 100  # sentences a row at most: a document of more goes on in the next rows
+STRETCH = 32  # sentences a document of running text, since a book has none
+PARAGRAPH = 1000  # lines at most that are split into sentences at a time
+READERS = {".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
+FEATURES = Features({"document": Value("int64"), "sentences": List(Value("string"))})
+
+
+@dataclass(kw_only=True)
+class TextOptions:
+    """Holds where the text is, and how to read it."""
+
+    corpus: str = option("A text file, a table, a folder of either, or a data set's id on the Hub.")
+    corpus_config: str | None = option("The configuration of that data set, where it has several.", None)
+    text_column: str | None = option("A table's column of text or sentences (default: sentences, or else text).", None)
+    split_sentences: bool = option("The text is running text, and not a sentence a line.", False)
+    language: str = option("Of running text, such as en.", "en")
+
+    def text_files(self) -> list[Path]:
+        """Gives the files of plain text that `corpus` names; none where it is a table or a data set."""
+        path = Path(self.corpus)
+        if path.is_dir():
+            return sorted(path.glob("*.txt"))
+        return [path] if path.is_file() and path.suffix not in READERS else []
+
+    def has_splits(self) -> bool:
+        """Tells whether `corpus` is a folder such as the repository's own, of train.jsonl and others."""
+        path = Path(self.corpus)
+        return path.is_dir() and ((path / "train.jsonl").is_file() or not any(path.iterdir()))
+
+    def files(self) -> list[Path]:
+        """Gives the files that hold the text; of the Hub's, those of the local copy."""
+        path = Path(self.corpus)
+        if self.has_splits():
+            return [file for split in ("train", "validation") if (file := path / f"{split}.jsonl").is_file()]
+        if path.exists():
+            return self.text_files() or sorted(file for file in [path, *path.rglob("*")] if file.is_file())
+        return [Path(file["filename"]) for rows in load_tables(self).values() for file in rows.cache_files]
+
+
+@dataclass
+class Text:
+    """Holds the splits of a text, each a data set with a column of sentences, and says where validation comes from."""
+
+    training: Dataset
+    validation: Dataset
+    test: Dataset | None
+    held_out: str
+
+
+def load_text(options: TextOptions, *, seed: int, pairs: bool) -> Text:
+    """Loads the text that the options name, and holds a part of it out if it has no validation split.
+
+    Args:
+        seed: chooses the documents that are held out.
+        pairs: whether there must be pairs of sentences in both parts.
+
+    Raises:
+        FileNotFoundError: there is no such file or data set.
+        ValueError: it has no text, or something that is no text in UTF-8, or not the column, or too few documents.
+    """
+    if files := options.text_files():
+        documents = {"train": read_text(files, options)}
+    else:
+        splits = load_tables(options)
+        if "train" not in splits:
+            raise ValueError(f"{options.corpus} has no split 'train', it has {', '.join(map(str, splits))}")
+        known = [split for split in ("train", "validation", "test") if split in splits]
+        documents = {split: as_documents(splits[split], f"{split} of {options.corpus}", options) for split in known}
+    if "validation" in documents:
+        count = len(np.unique(document_numbers(documents["validation"])))
+        return Text(documents["train"], documents["validation"], documents.get("test"), f"{count:,} documents")
+    training, validation, how = hold_out(documents["train"], options.corpus, seed, pairs)
+    return Text(training, validation, documents.get("test"), how)
+
+
+def load_tables(options: TextOptions) -> dict[str, Dataset]:
+    """Loads whatever `datasets.load_dataset` reads."""
+    path, name = Path(options.corpus), options.corpus
+    if options.has_splits():
+        splits = [split for split in ("validation", "test") if (path / f"{split}.jsonl").is_file()]
+        return load_corpus(path, columns=[], splits=["train", *splits])
+    if not path.exists() and (name.count("/") > 1 or name[:1] in ("/", ".", "~") or path.suffix in (".txt", *READERS)):
+        raise FileNotFoundError(f"the corpus {name} does not exist")
+    source = file_source(path) if path.is_file() else {"path": name, "name": options.corpus_config}
+    try:
+        return load_dataset(**source)
+    except (DatasetsError, ValueError, OSError) as error:
+        kind = FileNotFoundError if isinstance(error, OSError) else ValueError
+        raise kind(f"{name} could not be read: {one_line(error.__cause__ or error)}") from error
+
+
+def file_source(path: Path) -> dict[str, Any]:
+    """Gives what `load_dataset` has to be told about a table, having looked whether it is text in UTF-8."""
+    source: dict[str, Any] = {"path": READERS[path.suffix], "data_files": {"train": str(path)}}
+    if path.suffix == ".jsonl":
+        check_json_lines(str(path))
+    elif path.suffix == ".json":
+        for _ in read_lines(path):
+            pass
+    elif source["path"] == "csv":  # all columns are text: NA stays NA, and 007 stays 007
+        separator = "\t" if path.suffix == ".tsv" else ","
+        columns = Features({name: Value("string") for name in csv_columns(path, separator)})
+        source |= {"sep": separator, "keep_default_na": False, "features": columns}
+    return source
+
+
+def csv_columns(path: Path, separator: str) -> list[str]:
+    """Gives the names in the first line of a table.
+
+    Raises:
+        ValueError: it is empty, or has a row of another number of columns, which pandas would shift or cut.
+    """
+    csv.field_size_limit(2**31 - 1)
+    rows = csv.reader(read_lines(path), delimiter=separator)
+    names = next(rows, [])
+    if not names:
+        raise ValueError(f"{path} is empty")
+    row: list[str] = []
+    for row in rows:
+        if row and len(row) != len(names):
+            raise ValueError(f"line {rows.line_num} of {path} has {len(row)} columns, the first line {len(names)}")
+    if not row:
+        raise ValueError(f"{path} has no row below its first line")
+    return names
+
+
+def one_line(error: BaseException) -> str:
+    """Gives an error's message in one line."""
+    return " ".join(str(error).split())
+
+
+def read_text(files: Sequence[Path], options: TextOptions) -> Dataset:
+    """Reads files of plain text, unless that was done before; where `datasets` keeps what it makes."""
+    digest = hashlib.sha256(Path(__file__).read_bytes())  # the code below is part of it
+    for path in files:
+        digest.update(f"{path.name} {path.stat().st_size}".encode())
+        with path.open("rb") as file:
+            while block := file.read(2**20):
+                digest.update(block)
+    how: dict[str, Any] = {
+        "name": options.corpus,
+        "split_sentences": options.split_sentences,
+        "language": options.language,
+    }
+    # A list of files would be taken one by one, in calls that know nothing of each other's documents.
+    how |= {"files": tuple(map(str, files)), "key": digest.hexdigest()}
+    try:
+        return Dataset.from_generator(text_rows, FEATURES, gen_kwargs=how)
+    except DatasetsError as error:
+        raise (error.__cause__ or error) from None  # what `text_rows` has to say
+
+
+def text_rows(
+    name: str, files: tuple[str, ...], split_sentences: bool, language: str, key: str
+) -> Iterator[dict[str, Any]]:
+    """Gives files of plain text as rows; a blank line, a stretch of running text and a file end a document.
+
+    Args:
+        key: of the files' contents; `datasets` remembers rows by the arguments that they were made from.
+
+    Raises:
+        ValueError: there is no text in them.
+    """
+
+    def numbered(file: str) -> Iterator[tuple[Any, str]]:
+        lines = read_lines(Path(file))
+        sentences = running_sentences(lines, language) if split_sentences else single_sentences(lines)
+        return (((file, number), sentence) for number, sentence in sentences)
+
+    document = -1
+    every_sentence = chain.from_iterable(map(numbered, files))
+    for document, (_, sentences) in enumerate(groupby(every_sentence, key=itemgetter(0))):
+        for piece in in_pieces((sentence for _, sentence in sentences), PIECE):
+            yield {"document": document, "sentences": piece}
+    if document < 0:
+        raise ValueError(f"{name} has no text in it")
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Gives the lines of a text, whatever ends them, and with or without a byte order mark.
+
+    Raises:
+        ValueError: a line is not text in UTF-8; the message names the file and the line.
+    """
+    with path.open(encoding="utf-8-sig", errors="surrogateescape") as lines:
+        for number, line in enumerate(lines, start=1):
+            if "\0" in line:
+                raise ValueError(f"line {number} of {path} has a NUL byte: it is no text, or UTF-16; save it as UTF-8")
+            if re.search("[\ud800-\udfff]", line):
+                raise ValueError(f"line {number} of {path} is not in UTF-8: save it as UTF-8")
+            yield line
+
+
+def single_sentences(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Gives the sentences of text in BERT's format, one a line, each with a number that a blank line raises."""
+    number = 0
+    for line in lines:
+        if sentence := line.strip():
+            yield number, sentence
+        else:
+            number += 1
+
+
+def running_sentences(lines: Iterable[str], language: str) -> Iterator[tuple[int, str]]:
+    """Gives the sentences of running text, each with the number of its stretch; blank lines end a paragraph."""
+    paragraphs = (paragraph for real, paragraph in groupby(lines, key=lambda line: bool(line.strip())) if real)
+    count = 0
+    for paragraph in paragraphs:
+        for piece in in_pieces(paragraph, PARAGRAPH):
+            for sentence in split_paragraph(" ".join(line.strip() for line in piece), language):
+                yield count // STRETCH, sentence
+                count += 1
+
+
+def split_paragraph(paragraph: str, language: str) -> Iterator[str]:
+    """Gives the sentences of a paragraph."""
+    return (sentence for part in sentencex.segment(language, paragraph) if (sentence := part.strip()))
+
+
+def in_pieces(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """Gives items in lists of at most `size`."""
+    rest = iter(items)
+    return iter(lambda: list(islice(rest, size)), [])
+
+
+def as_documents(rows: Dataset, where: str, options: TextOptions) -> Dataset:
+    """Gives rows of whatever columns as rows of sentences: the lines of a text, or what they are split into.
+
+    Raises:
+        ValueError: there is no row, not the column, or something else than text in it.
+    """
+    column = options.text_column or ("sentences" if "sentences" in rows.column_names else "text")
+    if column not in rows.column_names:
+        names = ", ".join(rows.column_names)
+        raise ValueError(f"{where} has no column {column!r}, it has {names}: name one with --text-column")
+    check_texts(rows[column], where)
+    if not any(in_slices(rows[column])):
+        raise ValueError(f"{where} has no text in its column {column!r}")
+    if not hasattr(rows.features[column], "feature"):  # a column of text, not of lists
+        return rows.map(
+            split_rows,
+            batched=True,
+            batch_size=PIECE,
+            with_indices=True,
+            input_columns=column,
+            remove_columns=rows.column_names,
+            features=FEATURES,
+            fn_kwargs={"language": options.language if options.split_sentences else None},
+        )
+    if options.split_sentences:
+        raise ValueError(f"the column {column!r} of {where} holds sentences already: leave out --split-sentences")
+    rows = rows.select_columns(column)
+    return rows if column == "sentences" else rows.rename_column(column, "sentences")
+
+
+def split_rows(texts: list[str], rows: list[int], language: str | None) -> dict[str, list[Any]]:
+    """Gives each text, a document, as rows of sentences: those of a language, or else its lines."""
+    made: dict[str, list[Any]] = {"document": [], "sentences": []}
+    for row, text in zip(rows, texts, strict=True):
+        lines = text.splitlines()
+        found = running_sentences(lines, language) if language else single_sentences(lines)
+        for piece in in_pieces((sentence for _, sentence in found), PIECE):
+            made["document"].append(row)
+            made["sentences"].append(piece)
+    return made
+
+
+def document_numbers(rows: Dataset) -> np.ndarray:
+    """Gives the number of each row's document."""
+    if "document" not in rows.column_names:
+        return np.arange(len(rows))
+    return np.asarray(rows.with_format("numpy")["document"][:])
+
+
+def hold_out(rows: Dataset, where: str, seed: int, pairs: bool) -> tuple[Dataset, Dataset, str]:
+    """Divides a text into a larger part to learn from and a smaller one to measure on, and says how it did.
+
+    Raises:
+        ValueError: there are too few documents or sentences.
+    """
+    number = document_numbers(rows)
+    lengths = pc.list_value_length(rows.with_format("arrow")[:]["sentences"]).to_numpy()
+    documents, where_of_row = np.unique(number, return_inverse=True)
+    sentences = np.bincount(where_of_row, weights=lengths)
+    candidates = documents[sentences > int(pairs)]
+    if pairs and len(candidates) < 4:
+        raise ValueError(
+            f"{where} has {len(candidates)} documents of two or more sentences, and next sentences need four, two of "
+            "them held out: put blank lines between documents, or give --split-sentences for running text, or --no-nsp"
+        )
+    if len(candidates) == 1:
+        return hold_out_the_end(rows, where)
+    count = max(2 if pairs else 1, round(HELD_OUT * len(candidates)))
+    chosen = np.isin(number, np.random.default_rng(seed).choice(candidates, count, replace=False))
+    how = f"{count:,} of {len(documents):,} documents, chosen at random (seed {seed})"
+    return rows.select(np.flatnonzero(~chosen)), rows.select(np.flatnonzero(chosen)), how
+
+
+def hold_out_the_end(rows: Dataset, where: str) -> tuple[Dataset, Dataset, str]:
+    """Divides the one document that a text has.
+
+    Raises:
+        ValueError: it is a single sentence.
+    """
+    rows = rows.map(single_rows, batched=True, remove_columns=rows.column_names, features=FEATURES)
+    if len(rows) < 2:
+        raise ValueError(f"{where} is a single sentence: there must be two at least, one of them to measure on")
+    count = max(1, round(HELD_OUT * len(rows)))
+    how = f"the last {count:,} of the {len(rows):,} sentences of its one document"
+    return rows.select(range(len(rows) - count)), rows.select(range(len(rows) - count, len(rows))), how
+
+
+def single_rows(batch: dict[str, list[list[str]]]) -> dict[str, list[Any]]:
+    """Gives the rows of one document as rows of one sentence."""
+    sentences = [[sentence] for row in batch["sentences"] for sentence in row]
+    return {"document": [0] * len(sentences), "sentences": sentences}

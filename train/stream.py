@@ -1,0 +1,149 @@
+"""Text larger than the disk: read as it is needed, by each process its own part, a window of documents at a time."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import datasets
+from accelerate import Accelerator
+from accelerate.utils import gather_object, send_to_device
+from datasets.distributed import split_dataset_by_node
+
+from toybert.train.batches import Batches
+from toybert.train.data import Batch
+from toybert.train.documents import READERS, Text, TextOptions, as_documents
+from toybert.train.sampler import LengthBatchSampler
+
+WINDOW = 2000  # documents that are there at a time, to shuffle and to make pairs among
+HEAD = 10_000  # documents at the beginning, from which the vocabulary is learnt and those to measure on are taken
+HELD_OUT = 20  # one document in so many is never learnt from
+
+
+def open_stream(options: TextOptions) -> datasets.IterableDataset:
+    """Opens what the options name without reading it: text files, tables, or a data set of the Hub.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    path = Path(options.corpus)
+    tables = sorted(path.glob("train*.*")) or sorted(path.glob("*.*")) if path.is_dir() else [path]
+    tables = [file for file in tables if file.suffix in READERS]
+    source: dict[str, Any]
+    if files := options.text_files():  # a blank line ends a document
+        source = {"path": "text", "data_files": [str(file) for file in files], "sample_by": "paragraph"}
+    elif tables:
+        source = {"path": READERS[tables[0].suffix], "data_files": [str(file) for file in tables]}
+        if source["path"] == "csv":
+            source |= {"sep": "\t" if tables[0].suffix == ".tsv" else ",", "keep_default_na": False}
+    else:
+        source = {"path": options.corpus, "name": options.corpus_config}
+    if missing := [file for file in source.get("data_files", []) if not Path(file).is_file()]:
+        raise FileNotFoundError(f"the corpus {missing[0]} does not exist")
+    return datasets.load_dataset(**source, split="train", streaming=True)
+
+
+def is_held_out(row: dict[str, Any]) -> bool:
+    """Tells whether a document is one to measure on, by what it says: so its copies are too, in every process."""
+    said = hashlib.blake2b(json.dumps(row, default=str).encode(), digest_size=8).digest()
+    return int.from_bytes(said, "big") % HELD_OUT == 0
+
+
+def head_of(stream: datasets.IterableDataset, options: TextOptions) -> Text:
+    """Gives the first documents of a stream, those to learn the vocabulary from apart from those to measure on.
+
+    Raises:
+        ValueError: there are too few.
+    """
+    rows = list(stream.take(HEAD))
+    held_out = [row for row in rows if is_held_out(row)]
+    learnt = [row for row in rows if not is_held_out(row)]
+    if len(held_out) < 2 or len(learnt) < 2:
+        raise ValueError(f"{options.corpus} has {len(rows)} documents: too few to stream, leave out --streaming")
+    how = f"one document in {HELD_OUT}, here {len(held_out):,} of the first {len(rows):,}"
+    return Text(as_rows(learnt, options), as_rows(held_out, options), None, how)
+
+
+def as_rows(documents: list[dict[str, Any]], options: TextOptions) -> datasets.Dataset:
+    """Gives some documents as rows of sentences, as those of a text that is there as a whole."""
+    return as_documents(datasets.Dataset.from_list(documents), options.corpus, options)
+
+
+class StreamedBatches(Batches):
+    """Makes batches of this process's part of a stream, over and over, a window of documents at a time.
+
+    The files are shuffled in each pass; within a window, batches are those of a dataset: shuffled rows of similar
+    length, false sentences from other documents. A checkpoint keeps where each process's window begins, and a resumed
+    run reads from there, not from the beginning.
+    """
+
+    def __init__(
+        self,
+        stream: datasets.IterableDataset,
+        make: Callable[[list[dict[str, Any]]], Any],
+        batch_size: int,
+        steps_an_epoch: int,
+        accelerator: Accelerator,
+        seed: int,
+    ):
+        """Takes this process's part of the stream.
+
+        Args:
+            make: makes a dataset, as `DatasetBatches` takes it, of a window's documents.
+        """
+        self.stream = split_dataset_by_node(stream, accelerator.process_index, accelerator.num_processes)
+        self.make, self.batch_size, self.steps_an_epoch = make, batch_size, steps_an_epoch
+        self.accelerator, self.seed = accelerator, seed
+        self.accumulation = accelerator.gradient_accumulation_steps
+        self.begin: dict[str, Any] = {"passes": 0, "stream": None}  # of the present window
+        self.window = self.batch = 0  # how many came before, and how many of its batches were given
+        self.batches: Iterator[Batch] | None = None
+
+    def of_epoch(self, epoch: int, skip: int) -> Iterable[Batch]:
+        if self.batches is None:
+            self.batches = self._endless()
+        return islice(self.batches, self.steps_an_epoch * self.accumulation - skip)
+
+    def _endless(self) -> Iterator[Batch]:
+        for documents in self._windows():
+            dataset = self.make(documents)
+            dataset.tokens.path.unlink()  # it stays mapped; a text larger than the disk must not end up there
+            dataset.set_epoch(self.window)
+            sampler = LengthBatchSampler(dataset.lengths, self.batch_size, self.seed, dataset.group)
+            sampler.set_epoch(self.window)
+            for rows in islice(sampler, self.batch, None):
+                self.batch += 1
+                yield send_to_device(dataset.__getitems__(rows), self.accelerator.device)
+            self.window, self.batch = self.window + 1, 0
+
+    def _windows(self) -> Iterator[list[dict[str, Any]]]:
+        """Yields the documents of each window: `WINDOW` of them, at the end of a pass with some of the next one."""
+        passes, place = self.begin["passes"], self.begin["stream"]
+        if place is not None:
+            self.stream.load_state_dict(place)
+        documents: list[dict[str, Any]] = []
+        while True:
+            self.stream.set_epoch(1 + self.seed + passes)  # its files in another order, and from the beginning
+            found = 0
+            for row in self.stream:
+                found += 1
+                if not is_held_out(row):
+                    documents.append(row)
+                if len(documents) == WINDOW:
+                    yield documents
+                    self.begin, documents = {"passes": passes, "stream": self.stream.state_dict()}, []
+            if not found and place is None:
+                raise ValueError(f"process {self.accelerator.process_index} has no part of the stream: start fewer")
+            passes, place = passes + 1, None
+            if documents and self.begin == {"passes": passes - 1, "stream": None}:  # a pass is less than a window
+                yield documents
+                self.begin, documents = {"passes": passes, "stream": None}, []
+
+    def state_dict(self) -> dict[str, Any]:
+        """Gives the place of every process: a checkpoint keeps what the main one says."""
+        return {"places": gather_object([{"begin": self.begin, "window": self.window, "batch": self.batch}])}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state["places"][self.accelerator.process_index])

@@ -1,0 +1,175 @@
+"""Tables of labelled text, from files or from the Hub; what is wrong with them is named before anything is learnt."""
+
+import csv
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import Dataset, DatasetDict, Features, Value, load_dataset
+from datasets.exceptions import DatasetGenerationError
+
+from toybert.train.corpus import check_json_lines, in_slices
+
+SPLITS = ("train", "validation", "test")
+SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Holds labelled text, and what a message calls it: its file, or its split."""
+
+    rows: Dataset
+    name: str
+
+    def check_column(self, column: str) -> None:
+        """Refuses a column that is not there; the message names those that are."""
+        if column not in self.rows.column_names:
+            names = ", ".join(repr(name[:40]) for name in self.rows.column_names)
+            said = "its first line says that it has" if self.name.endswith((".csv", ".tsv")) else "it has"
+            raise ValueError(f"{self.name} has no column {column!r}, {said} {names}")
+
+    def check_text(self, column: str) -> None:
+        """Refuses what is not a string; the message names the first such value and its row."""
+        self.check_column(column)
+        kind = getattr(self.rows.features[column], "dtype", None)
+        if kind in ("string", "large_string") and not self.rows.data.column(column).null_count:
+            return
+        for number, value in enumerate(in_slices(self.rows[column]), start=1):
+            if not isinstance(value, str):
+                raise ValueError(f"row {number} of {self.name} has {str(value)[:60]!r} where text should be")
+
+
+def load_tables(corpus: str, config: str | None, files: dict[str, str | None]) -> dict[str, Table]:
+    """Loads the tables of a run by the names of their splits: at least `train`.
+
+    Args:
+        corpus: where there is no file to train on: a folder that holds train.csv or the like, any other folder that
+            `datasets` reads, or an id on the Hub.
+        config: which of its data sets, if the corpus holds several.
+        files: a file for some of the splits.
+
+    Raises:
+        OSError: there is no such file, folder or data set.
+        ValueError: a file cannot be read, or is empty, or there is nothing to train on.
+    """
+    given = {split: Table(load_file(path), path) for split, path in files.items() if path}
+    if "train" in given:
+        return given
+    found = corpus_files(corpus)
+    if found:
+        return {split: Table(load_file(path), path) for split, path in found.items() if split not in given} | given
+    splits = load_dataset(corpus, config)
+    if not isinstance(splits, DatasetDict) or "train" not in splits:
+        raise ValueError(f"{corpus} has no split 'train', it has {', '.join(splits)}")
+    tables = {split: Table(splits[split], f"the split {split} of {corpus}") for split in SPLITS if split in splits}
+    return tables | given
+
+
+def corpus_files(corpus: str) -> dict[str, str]:
+    """Finds the files of a folder that are named for their splits; none, unless there is one to train on."""
+    named = {split: [Path(corpus) / f"{split}{suffix}" for suffix in SUFFIXES] for split in SPLITS}
+    found = {split: [str(path) for path in candidates if path.is_file()] for split, candidates in named.items()}
+    for split, several in found.items():
+        if len(several) > 1:
+            raise ValueError(f"{corpus} has {len(several)} files for {split}: {', '.join(several)}")
+    return {split: paths[0] for split, paths in found.items() if paths} if found["train"] else {}
+
+
+def load_file(path: str) -> Dataset:
+    """Reads a table from a file, by the ending of its name.
+
+    Every cell of a .csv or .tsv is text, "NA" and "null" too. In a .csv, quotes hold a cell together; in a .tsv they
+    are text like any other, as in nearly all corpora of that form: read otherwise, one stray quote swallows rows.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(f"{path} is no table: its name should end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"the file {path} does not exist")
+    if suffix in (".csv", ".tsv"):
+        return load_cells(
+            path, "," if suffix == ".csv" else "\t", csv.QUOTE_MINIMAL if suffix == ".csv" else csv.QUOTE_NONE
+        )
+    if suffix == ".jsonl":
+        check_json_lines(path)
+    return read(path, "parquet" if suffix == ".parquet" else "json")
+
+
+def load_cells(path: str, separator: str, quoting: int) -> Dataset:
+    """Reads a file of cells, each as text."""
+    header, number = check_cells(path, delimiter=separator, quoting=quoting)
+    rows = read(
+        path,
+        "csv",
+        sep=separator,
+        quoting=quoting,
+        encoding="utf-8-sig",
+        na_filter=False,
+        features=Features({name: Value("string") for name in header}),
+        skip_blank_lines=len(header) > 1,  # of a single column, it is a row without text
+    )
+    if len(rows) != number:
+        raise ValueError(f"{path} has {number} rows, of which only {len(rows)} can be read: is there an odd line end?")
+    return rows
+
+
+def read(path: str, kind: str, **how: Any) -> Dataset:
+    """Reads a file with `datasets`."""
+    try:
+        return load_dataset(kind, data_files=str(path), split="train", **how)
+    except (DatasetGenerationError, ValueError, OSError) as error:
+        reason = " ".join(str(error.__cause__ or error).split())
+        if "corresponds to no data" in reason:
+            reason = "it has no rows"
+        raise ValueError(f"{path} cannot be read as {kind}: {reason}") from error
+
+
+def check_cells(path: str, **dialect: Any) -> tuple[list[str], int]:
+    """Refuses a file of cells that is not UTF-8, or whose lines don't all have as many cells as the first.
+
+    Returns:
+        The cells of its first line, which are the names of its columns, and the number of rows.
+    """
+    csv.field_size_limit(sys.maxsize)  # of one cell; by itself some 130,000 characters
+    number = 0
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        lines = csv.reader(file, strict=True, **dialect)
+        try:
+            header = next(lines, [])
+            for cells in lines:
+                if cells and len(cells) != len(header):
+                    raise ValueError(f"line {lines.line_num} of {path} has {len(cells)} cells, its first {len(header)}")
+                number += bool(cells) or len(header) == 1
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is not text in UTF-8, some way after line {lines.line_num}: {error}") from error
+        except csv.Error as error:
+            raise ValueError(f"line {lines.line_num} of {path} cannot be split into cells: {error}") from error
+    if not header or not number:
+        raise ValueError(f"{path} has no rows" if header else f"{path} is empty")
+    for name in header:
+        if header.count(name) > 1:
+            raise ValueError(f"the first line of {path} has {name[:40]!r} twice; it should name the columns")
+    return header, number
+
+
+def hold_out(classes: np.ndarray | None, number: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Chooses rows to train on and rows to hold out.
+
+    Of each class the share is held out, rounded, so that no class is missing in training.
+
+    Args:
+        classes: integer (number,), or None where there are no classes.
+
+    Raises:
+        ValueError: there are fewer than two rows.
+    """
+    if number < 2:
+        raise ValueError(f"there is nothing to hold out of {number} row: give a --validation-file")
+    order = np.random.default_rng(seed).permutation(number)
+    groups = [order] if classes is None else [order[classes[order] == each] for each in np.unique(classes)]
+    held = np.concatenate([group[: round(share * len(group))] for group in groups])
+    if not len(held):  # each group is small
+        held = max(groups, key=len)[:1]
+    return np.setdiff1d(order, held), np.sort(held)

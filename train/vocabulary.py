@@ -1,0 +1,57 @@
+"""Vocabularies: the words or the word pieces of a text, learnt from it, in a tokenizer that loads anywhere."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tokenizers import BertWordPieceTokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers.models.bert import BertTokenizerFast  # type: ignore[attr-defined]
+
+from toybert.train.hub import ROOT, load_tokenizer, save_stock_tokenizer
+
+TOKENIZERS = ("word", "wordpiece")
+
+
+def learn_tokenizer(
+    kind: str, texts: Iterable[list[str]], vocab_size: int, min_frequency: int, max_length: int
+) -> PreTrainedTokenizerBase:
+    """Learns the vocabulary of a text.
+
+    Args:
+        kind: word, for a ToyBertTokenizer, which knows whole words, or wordpiece, for a stock BertTokenizer.
+        texts: lists of sentences.
+        vocab_size: the most tokens that it may have, the five special ones among them.
+        min_frequency: how often a word, or a pair of pieces, must stand in the text to be learnt.
+        max_length: the most tokens of an input.
+    """
+    learn = {"word": learn_words, "wordpiece": learn_word_pieces}[kind]
+    tokenizer = learn(texts, vocab_size, min_frequency)
+    tokenizer.model_max_length = max_length
+    return tokenizer
+
+
+def learn_words(texts: Iterable[list[str]], vocab_size: int, min_frequency: int) -> PreTrainedTokenizerBase:
+    """Learns the commonest words of a text."""
+    blank = load_tokenizer(ROOT)
+    return blank.train_new_from_iterator(  # type: ignore[attr-defined]
+        texts, vocab_size, min_frequency=min_frequency, show_progress=False
+    )
+
+
+def learn_word_pieces(texts: Iterable[list[str]], vocab_size: int, min_frequency: int) -> PreTrainedTokenizerBase:
+    """Learns word pieces as BERT has them: lower-case, without accents, and every letter of the text among them."""
+    learner = BertWordPieceTokenizer()
+    sentences = (sentence for some in texts for sentence in some)
+    learner.train_from_iterator(sentences, vocab_size=vocab_size, min_frequency=min_frequency, show_progress=False)
+    vocabulary = learner.get_vocab()
+    if len(vocabulary) > vocab_size:
+        raise ValueError(f"vocab_size {vocab_size} is too small: the letters of the text alone need {len(vocabulary)}")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "vocab.txt"
+        path.write_text("".join(f"{piece}\n" for piece in sorted(vocabulary, key=vocabulary.__getitem__)), "utf-8")
+        save_stock_tokenizer(BertTokenizerFast.from_pretrained(folder, do_lower_case=True), Path(folder))
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+    for name in ("backend", "is_local", "local_files_only"):  # facts about this loading, that would be saved
+        tokenizer.init_kwargs.pop(name, None)
+    return tokenizer
