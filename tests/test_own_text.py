@@ -186,6 +186,13 @@ def test_the_end_of_a_single_document_is_held_out(tmp_path: Path) -> None:
     assert held_out == [sentences[-12:]]
 
 
+def test_of_few_documents_the_end_of_each_is_held_out(tmp_path: Path) -> None:
+    documents = [[f"Sentence {i} of {name}." for i in range(5)] for name in "abc"]
+    corpus = write(tmp_path / "mine.txt", "\n\n".join("\n".join(sentences) for sentences in documents))
+    assert load(corpus) == ([each[:3] for each in documents], [each[3:] for each in documents])
+    assert pretrain(corpus, tmp_path / "run")["nsp_loss"] > 0
+
+
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [
@@ -195,8 +202,8 @@ def test_the_end_of_a_single_document_is_held_out(tmp_path: Path) -> None:
         ("a.txt", b"fine\ncaf\xe9\n", {}, r"line 2 of .*a\.txt is not in UTF-8: save it as UTF-8"),
         ("a.txt", b"", {}, r"a\.txt has no text in it"),
         ("a.txt", b"\xef\xbb\xbf \r\n\r\n", {}, r"a\.txt has no text in it"),
-        ("a.txt", b"One.\nTwo.\n", {}, r"has 1 documents of two or more sentences, and next sentences need four"),
-        ("a.txt", b"One.\n\nTwo.\n\nThree.", {}, r"has 0 documents of two or more .* or --no-nsp"),
+        ("a.txt", b"One.\nTwo.\n", {}, r"has too few documents for next sentences, 1 of two or more sentences: "),
+        ("a.txt", b"One.\n\nTwo.\n\nThree.", {}, r"has too few .*, 0 of two or more .* or --no-nsp"),
         ("a.txt", b"One.\n", {"nsp": False}, r"is a single sentence: there must be two at least"),
         ("a.csv", b"", {}, r"a\.csv is empty"),
         ("a.csv", b"text\n", {}, r"a\.csv has no row below its first line"),
@@ -353,7 +360,7 @@ def test_ten_thousand_documents_of_one_word_can_be_learnt(tmp_path: Path) -> Non
     corpus = write(tmp_path / "mine.txt", "\n\n".join(f"w{i % 50}" for i in range(10_000)))
     figures = pretrain(corpus, tmp_path / "run", nsp=False, batch_size=1000, num_hidden_layers=1)
     assert figures["step"] == 10  # of 9,500 documents
-    with pytest.raises(ValueError, match="has 0 documents of two or more sentences"):
+    with pytest.raises(ValueError, match="too few documents for next sentences, 0 of two"):
         pretrain(corpus, tmp_path / "pairs")
 
 

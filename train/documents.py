@@ -297,42 +297,51 @@ def document_numbers(rows: Dataset) -> np.ndarray:
 def hold_out(rows: Dataset, where: str, seed: int, pairs: bool) -> tuple[Dataset, Dataset, str]:
     """Divides a text into a larger part to learn from and a smaller one to measure on, and says how it did.
 
+    Some documents are held out as a whole or, where there are not enough of them, the end of each.
+
     Raises:
         ValueError: there are too few documents or sentences.
     """
+    least = 2 if pairs else 1  # documents in either part, and sentences in a document
     number = document_numbers(rows)
     lengths = pc.list_value_length(rows.with_format("arrow")[:]["sentences"]).to_numpy()
-    documents, where_of_row = np.unique(number, return_inverse=True)
-    sentences = np.bincount(where_of_row, weights=lengths)
-    candidates = documents[sentences > int(pairs)]
-    if pairs and len(candidates) < 4:
-        raise ValueError(
-            f"{where} has {len(candidates)} documents of two or more sentences, and next sentences need four, two of "
-            "them held out: put blank lines between documents, or give --split-sentences for running text, or --no-nsp"
-        )
-    if len(candidates) == 1:
-        return hold_out_the_end(rows, where)
-    count = max(2 if pairs else 1, round(HELD_OUT * len(candidates)))
+    documents, place = np.unique(number, return_inverse=True)
+    candidates = documents[np.bincount(place, weights=lengths) >= least]
+    if len(candidates) < 2 * least:
+        return hold_out_ends(rows, number, where, least)
+    count = max(least, round(HELD_OUT * len(candidates)))
     chosen = np.isin(number, np.random.default_rng(seed).choice(candidates, count, replace=False))
     how = f"{count:,} of {len(documents):,} documents, chosen at random (seed {seed})"
     return rows.select(np.flatnonzero(~chosen)), rows.select(np.flatnonzero(chosen)), how
 
 
-def hold_out_the_end(rows: Dataset, where: str) -> tuple[Dataset, Dataset, str]:
-    """Divides the one document that a text has.
-
-    Raises:
-        ValueError: it is a single sentence.
-    """
-    rows = rows.map(single_rows, batched=True, remove_columns=rows.column_names, features=FEATURES)
-    if len(rows) < 2:
+def hold_out_ends(rows: Dataset, number: np.ndarray, where: str, least: int) -> tuple[Dataset, Dataset, str]:
+    """Divides each document of a text that has few of them, for `hold_out`."""
+    rows = rows.map(
+        single_rows,
+        batched=True,
+        with_indices=True,
+        input_columns="sentences",
+        remove_columns=rows.column_names,
+        features=FEATURES,
+        fn_kwargs={"number": number},
+    )
+    _, first, size = np.unique(document_numbers(rows), return_index=True, return_counts=True)
+    held = np.where(size >= 2 * least, np.maximum(least, np.round(HELD_OUT * size)), 0).astype(int)
+    if least == 2 and (held > 0).sum() < 2:
+        raise ValueError(
+            f"{where} has too few documents for next sentences, {(size > 1).sum()} of two or more sentences: put blank "
+            "lines between documents, or give --split-sentences for running text, or --no-nsp"
+        )
+    if not held.any():
         raise ValueError(f"{where} is a single sentence: there must be two at least, one of them to measure on")
-    count = max(1, round(HELD_OUT * len(rows)))
-    how = f"the last {count:,} of the {len(rows):,} sentences of its one document"
-    return rows.select(range(len(rows) - count)), rows.select(range(len(rows) - count, len(rows))), how
+    chosen = np.arange(len(rows)) >= np.repeat(first + size - held, size)
+    documents = "one document" if len(size) == 1 else f"{len(size)} documents"
+    how = f"the end of its {documents}, {held.sum():,} of {len(rows):,} sentences"
+    return rows.select(np.flatnonzero(~chosen)), rows.select(np.flatnonzero(chosen)), how
 
 
-def single_rows(batch: dict[str, list[list[str]]]) -> dict[str, list[Any]]:
-    """Gives the rows of one document as rows of one sentence."""
-    sentences = [[sentence] for row in batch["sentences"] for sentence in row]
-    return {"document": [0] * len(sentences), "sentences": sentences}
+def single_rows(pieces: list[list[str]], rows: list[int], number: np.ndarray) -> dict[str, list[Any]]:
+    """Gives rows of sentences as rows of one."""
+    pairs = [(int(number[row]), [sentence]) for row, piece in zip(rows, pieces, strict=True) for sentence in piece]
+    return {"document": [document for document, _ in pairs], "sentences": [single for _, single in pairs]}
