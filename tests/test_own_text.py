@@ -14,8 +14,9 @@ from transformers import AutoConfig, AutoModelForMaskedLM, AutoModelForPreTraini
 from toybert.tokenization_toybert import ToyBertTokenizer
 from toybert.train import cli, evaluate, tokens
 from toybert.train.data import MaskedWordDataset, PretrainDataset
-from toybert.train.documents import PIECE, STRETCH, TextOptions, document_numbers, load_text
+from toybert.train.documents import TextOptions, load_text
 from toybert.train.pretrain import PretrainOptions, train_pretraining
+from toybert.train.sentences import PIECE, STRETCH, document_numbers
 from toybert.train.tokens import pack, tokenise
 from toybert.train.vocabulary import learn_tokenizer
 

@@ -25,9 +25,10 @@ from transformers import (
 from toybert.train import baselines, cli
 from toybert.train.corpus import CORPORA, check_labels, load_corpus
 from toybert.train.data import FinetuneDataset, MaskedWordDataset, PretrainDataset, as_is
-from toybert.train.documents import TextOptions, document_numbers, load_text
+from toybert.train.documents import TextOptions, load_text
 from toybert.train.hub import check_vocabulary, load_config, load_model, load_tokenizer, longest_input
 from toybert.train.sampler import LengthBatchSampler
+from toybert.train.sentences import document_numbers
 
 FEWEST_FOR_HARD = 100  # documents; among fewer, some have no other that shares a person or the topic
 # Words that grammar asks for; "content_" figures leave them and punctuation out.

@@ -11,11 +11,12 @@ from toybert.train import cli
 from toybert.train.card import write_card
 from toybert.train.corpus import CORPORA, in_slices
 from toybert.train.data import MaskedWordDataset, PretrainDataset
-from toybert.train.documents import Text, TextOptions, document_numbers, load_text
+from toybert.train.documents import Text, TextOptions, load_text
 from toybert.train.evaluate import evaluate_pretraining, evaluation_loader
 from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer, longest_input
 from toybert.train.loop import LoopOptions, Progress, finish, option, start, train
 from toybert.train.plots import plot_pretraining
+from toybert.train.sentences import document_numbers
 from toybert.train.vocabulary import TOKENIZERS, learn_tokenizer
 
 # What `--recipe` changes: the plain way to train that this project began with, for comparison.
