@@ -268,7 +268,9 @@ def test_masked_words_alone_need_no_head_for_pairs(masked_run: Path) -> None:
     history = json.loads((masked_run / "history.json").read_text())
     assert {"mlm_loss", "mlm_accuracy"} <= history["validation"][0].keys()
     assert not any("nsp" in name for name in history["validation"][0])
-    assert "next sentence |" not in (masked_run / "README.md").read_text(encoding="utf-8")
+    card = (masked_run / "README.md").read_text(encoding="utf-8")
+    assert "| next sentence |" not in card
+    assert "It learnt masked words alone" in card
     assert (masked_run / "figures" / "pretraining.png").stat().st_size > 5_000
 
 
@@ -329,6 +331,24 @@ def test_every_token_is_in_exactly_one_span_of_its_document(
     assert len(set(zip(spans.key.tolist(), texts, strict=True))) == len(set(spans.key)) == len(set(texts))
 
 
+def test_packed_pairs_are_neighbours_or_of_two_documents(word_tokenizer: ToyBertTokenizer) -> None:
+    documents = [[" ".join(f"w{10 * d + s}" for _ in range(7 * s + 3)) for s in range(6)] for d in range(8)]
+    dataset = PretrainDataset(documents, word_tokenizer, packed=True, max_length=32)
+    every = {d: [id for s in each for id in word_tokenizer(s, add_special_tokens=False).input_ids]
+             for d, each in enumerate(documents)}  # fmt: skip
+    batch = dataset.__getitems__(range(len(dataset)))
+    ids = batch["labels"].where(batch["labels"] != -100, batch["input_ids"])
+    for row, types, real, label in zip(
+        ids, batch["token_type_ids"], batch["attention_mask"], batch["next_sentence_label"], strict=True
+    ):
+        a, b = row[(types == 0) & (real == 1)][1:-1].tolist(), row[types == 1][:-1].tolist()
+        (of_a,), (of_b,) = ([d for d, ids in every.items() if part[0] in ids] for part in (a, b))
+        assert (of_a == of_b) == bool(label)
+        if label:
+            text = every[of_a]
+            assert any(text[i : i + len(a) + len(b)] == a + b for i in range(len(text)))
+
+
 def test_packed_spans_are_as_full_as_they_can_be(word_tokenizer: ToyBertTokenizer) -> None:
     found = tokenise([["w1 w2 w3", "w4 w5", "w6 w7 w8 w9", "w1"], ["w2"]], word_tokenizer)
     assert pack(found, found.row, 5).length.tolist() == [5, 5, 1]
@@ -376,8 +396,18 @@ def test_a_checkpoint_goes_on_with_its_own_words_on_new_text(
     assert (tmp_path / "on" / "tokenizer.json").read_bytes() == (run / "tokenizer.json").read_bytes()
     before, after = (load_file(folder / "model.safetensors") for folder in (run, tmp_path / "on"))
     assert all(np.allclose(before[name], after[name], atol=1e-6) for name in before)
+    assert f"init-from {run.name}" in (tmp_path / "on" / "README.md").read_text(encoding="utf-8")
     with pytest.raises(ValueError, match="max_length is the checkpoint's, and can't be given together with init_from"):
         PretrainOptions(output_dir="x", init_from=str(run), max_length=16)
+
+
+def test_a_checkpoint_of_masked_words_gets_a_new_head_for_pairs(
+    masked_run: Path, text_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = PretrainOptions(corpus=text_file, output_dir=str(tmp_path / "on"), init_from=str(masked_run), epochs=1)
+    assert "nsp_accuracy" in train_pretraining(options)
+    assert f"goes on from {masked_run.name}, with a new head for next sentences" in capsys.readouterr().out
+    assert "nsp_head.weight" in load_file(tmp_path / "on" / "model.safetensors")
 
 
 def test_a_resume_on_changed_text_or_with_other_options_is_refused(tmp_path: Path) -> None:
