@@ -1,21 +1,24 @@
 """Claims about text of one's own: whatever holds it is read alike, all of it is used, and a part is held out."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from datasets import Dataset
+import torch
+from datasets import Dataset, DatasetDict
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForMaskedLM, AutoModelForPreTraining, AutoTokenizer
 
 from toybert.tokenization_toybert import ToyBertTokenizer
-from toybert.train import cli, evaluate, tokens
+from toybert.train import cli, documents, evaluate, tokens
 from toybert.train.data import MaskedWordDataset, PretrainDataset
 from toybert.train.documents import TextOptions, load_text
-from toybert.train.pretrain import PretrainOptions, train_pretraining
+from toybert.train.hub import ROOT
+from toybert.train.pretrain import PretrainOptions, make_model, train_pretraining
 from toybert.train.sentences import PIECE, STRETCH, document_numbers
 from toybert.train.tokens import pack, tokenise
 from toybert.train.vocabulary import learn_tokenizer
@@ -48,10 +51,10 @@ def load_all(corpus: str, **options: Any) -> list[list[str]]:
 
 
 def documents_of(rows: Dataset) -> list[list[str]]:
-    documents: dict[int, list[str]] = {}
+    found: dict[int, list[str]] = {}
     for number, sentences in zip(document_numbers(rows).tolist(), rows["sentences"], strict=True):
-        documents.setdefault(number, []).extend(sentences)
-    return list(documents.values())
+        found.setdefault(number, []).extend(sentences)
+    return list(found.values())
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +129,22 @@ def test_the_same_text_in_any_file_gives_the_same_documents(tmp_path: Path, kind
     training, held_out = load(MAKERS[kind](tmp_path))
     assert len(held_out) == 2  # 5 % of 40
     assert sorted(training + held_out) == sorted(DOCUMENTS)
+
+
+def test_a_data_set_of_the_hub_is_asked_for_by_its_id_and_keeps_its_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def load_dataset(**source: Any) -> DatasetDict:
+        asked.append(source)
+        rows = Dataset.from_dict({"text": ["\n".join(document) for document in DOCUMENTS]})
+        return DatasetDict({"train": rows, "validation": rows.select(range(3)), "unsupervised": rows})
+
+    monkeypatch.setattr(documents, "load_dataset", load_dataset)
+    assert load("me/tales", corpus_config="old") == (DOCUMENTS, DOCUMENTS[:3])
+    assert asked == [{"path": "me/tales", "name": "old"}]
+    monkeypatch.setattr(documents, "load_dataset", lambda **source: {"first": 1, "second": 2})
+    with pytest.raises(ValueError, match="me/tales has no split 'train', it has first, second"):
+        load("me/tales")
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -432,6 +451,15 @@ def test_a_resume_on_changed_text_or_with_other_options_is_refused(tmp_path: Pat
 def test_sizes_that_no_model_can_have_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PretrainOptions(output_dir="x", **changes)
+
+
+def test_bert_base_is_a_matter_of_options() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (base,) = re.findall(r'`(\{"num_hidden_layers".*?\})`', text)
+    options = PretrainOptions(output_dir="x", **json.loads(base))
+    with torch.device("meta"):
+        model, _ = make_model(options, range(options.vocab_size))  # type: ignore[arg-type]
+    assert sum(each.numel() for each in model.bert.parameters()) == 109_482_240  # as bert-base-uncased has
 
 
 def test_rare_words_are_unknown_where_it_is_asked(text_file: str) -> None:
