@@ -79,9 +79,9 @@ def masked_run(tmp_path_factory: pytest.TempPathFactory, text_file: str) -> Path
 
 
 def as_text_files(folder: Path) -> str:
-    (folder / "texts").mkdir()
+    (folder / "texts" / "more").mkdir(parents=True)
     for number, document in enumerate(DOCUMENTS):
-        write(folder / "texts" / f"{number:02}.txt", "\n".join(document))
+        write(folder / "texts" / ("more" if number % 2 else "") / f"{number:02}.txt", "\n".join(document))
     return str(folder / "texts")
 
 
@@ -244,6 +244,17 @@ def test_what_is_no_text_is_refused_in_a_sentence(
         pretrain(write(tmp_path / name, content), tmp_path / "run", **options)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_of_texts_and_tables_is_not_read_by_half(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt")
+    as_table(tmp_path, "csv")
+    with pytest.raises(ValueError, match=r"has texts such as a\.txt and tables such as mine\.csv: name one"):
+        load(str(tmp_path))
+
+
+def test_blank_lines_at_the_end_of_a_table_do_no_harm(tmp_path: Path) -> None:
+    assert load_all(write(tmp_path / "a.csv", "text\nOne.\nTwo.\n\n\n"), pairs=False) == [["One."], ["Two."]]
 
 
 @pytest.mark.parametrize("corpus", ["missing.txt", "missing.csv", "/nowhere/at/all"])

@@ -29,11 +29,19 @@ class TextOptions:
     language: str = option("Of running text, such as en.", "en")
 
     def text_files(self) -> list[Path]:
-        """Gives the files of plain text that `corpus` names; none where it is a table or a data set."""
+        """Gives the files of plain text that `corpus` names; none where it is a table or a data set.
+
+        Raises:
+            ValueError: it is a folder of both.
+        """
         path = Path(self.corpus)
-        if path.is_dir():
-            return sorted(path.glob("*.txt"))
-        return [path] if path.is_file() and path.suffix not in READERS else []
+        if not path.is_dir():
+            return [path] if path.is_file() and path.suffix not in READERS else []
+        texts = [] if self.has_splits() else sorted(path.rglob("*.txt"))
+        tables = sorted(file for file in path.rglob("*") if file.suffix in READERS)
+        if texts and tables:
+            raise ValueError(f"{path} has texts such as {texts[0].name} and tables such as {tables[0].name}: name one")
+        return texts
 
     def has_splits(self) -> bool:
         """Tells whether `corpus` is a folder such as the repository's own, of train.jsonl and others."""
@@ -72,8 +80,7 @@ def load_text(options: TextOptions, *, seed: int, pairs: bool) -> Text:
         ValueError: it has no text, or something that is no text in UTF-8, or not the column, or too few documents.
     """
     if files := options.text_files():
-        rows = read_text(files, options.corpus, options.split_sentences, options.language)
-        documents = {"train": rows}
+        documents = {"train": read_text(files, options.corpus, options.split_sentences, options.language)}
     else:
         splits = load_tables(options)
         if "train" not in splits:
@@ -129,11 +136,12 @@ def csv_columns(path: Path, separator: str) -> list[str]:
     names = next(rows, [])
     if not names:
         raise ValueError(f"{path} is empty")
-    row: list[str] = []
+    found = False
     for row in rows:
+        found |= bool(row)
         if row and len(row) != len(names):
             raise ValueError(f"line {rows.line_num} of {path} has {len(row)} columns, the first line {len(names)}")
-    if not row:
+    if not found:
         raise ValueError(f"{path} has no row below its first line")
     return names
 
