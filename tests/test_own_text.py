@@ -1,21 +1,25 @@
 """Claims about text of one's own: whatever holds it is read alike, all of it is used, and a part is held out."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from datasets import Dataset
+import torch
+from datasets import Dataset, DatasetDict
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForMaskedLM, AutoModelForPreTraining, AutoTokenizer
 
 from toybert.tokenization_toybert import ToyBertTokenizer
-from toybert.train import cli, evaluate, tokens
+from toybert.train import cli, documents, evaluate, tokens
 from toybert.train.data import MaskedWordDataset, PretrainDataset
-from toybert.train.documents import PIECE, STRETCH, TextOptions, document_numbers, load_text
-from toybert.train.pretrain import PretrainOptions, train_pretraining
+from toybert.train.documents import TextOptions, load_text
+from toybert.train.hub import ROOT
+from toybert.train.pretrain import PretrainOptions, make_model, train_pretraining
+from toybert.train.sentences import PIECE, STRETCH, document_numbers
 from toybert.train.tokens import pack, tokenise
 from toybert.train.vocabulary import learn_tokenizer
 
@@ -47,10 +51,10 @@ def load_all(corpus: str, **options: Any) -> list[list[str]]:
 
 
 def documents_of(rows: Dataset) -> list[list[str]]:
-    documents: dict[int, list[str]] = {}
+    found: dict[int, list[str]] = {}
     for number, sentences in zip(document_numbers(rows).tolist(), rows["sentences"], strict=True):
-        documents.setdefault(number, []).extend(sentences)
-    return list(documents.values())
+        found.setdefault(number, []).extend(sentences)
+    return list(found.values())
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +79,9 @@ def masked_run(tmp_path_factory: pytest.TempPathFactory, text_file: str) -> Path
 
 
 def as_text_files(folder: Path) -> str:
-    (folder / "texts").mkdir()
+    (folder / "texts" / "more").mkdir(parents=True)
     for number, document in enumerate(DOCUMENTS):
-        write(folder / "texts" / f"{number:02}.txt", "\n".join(document))
+        write(folder / "texts" / ("more" if number % 2 else "") / f"{number:02}.txt", "\n".join(document))
     return str(folder / "texts")
 
 
@@ -125,6 +129,22 @@ def test_the_same_text_in_any_file_gives_the_same_documents(tmp_path: Path, kind
     training, held_out = load(MAKERS[kind](tmp_path))
     assert len(held_out) == 2  # 5 % of 40
     assert sorted(training + held_out) == sorted(DOCUMENTS)
+
+
+def test_a_data_set_of_the_hub_is_asked_for_by_its_id_and_keeps_its_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def load_dataset(**source: Any) -> DatasetDict:
+        asked.append(source)
+        rows = Dataset.from_dict({"text": ["\n".join(document) for document in DOCUMENTS]})
+        return DatasetDict({"train": rows, "validation": rows.select(range(3)), "unsupervised": rows})
+
+    monkeypatch.setattr(documents, "load_dataset", load_dataset)
+    assert load("me/tales", corpus_config="old") == (DOCUMENTS, DOCUMENTS[:3])
+    assert asked == [{"path": "me/tales", "name": "old"}]
+    monkeypatch.setattr(documents, "load_dataset", lambda **source: {"first": 1, "second": 2})
+    with pytest.raises(ValueError, match="me/tales has no split 'train', it has first, second"):
+        load("me/tales")
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -186,6 +206,13 @@ def test_the_end_of_a_single_document_is_held_out(tmp_path: Path) -> None:
     assert held_out == [sentences[-12:]]
 
 
+def test_of_few_documents_the_end_of_each_is_held_out(tmp_path: Path) -> None:
+    documents = [[f"Sentence {i} of {name}." for i in range(5)] for name in "abc"]
+    corpus = write(tmp_path / "mine.txt", "\n\n".join("\n".join(sentences) for sentences in documents))
+    assert load(corpus) == ([each[:3] for each in documents], [each[3:] for each in documents])
+    assert pretrain(corpus, tmp_path / "run")["nsp_loss"] > 0
+
+
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [
@@ -195,8 +222,8 @@ def test_the_end_of_a_single_document_is_held_out(tmp_path: Path) -> None:
         ("a.txt", b"fine\ncaf\xe9\n", {}, r"line 2 of .*a\.txt is not in UTF-8: save it as UTF-8"),
         ("a.txt", b"", {}, r"a\.txt has no text in it"),
         ("a.txt", b"\xef\xbb\xbf \r\n\r\n", {}, r"a\.txt has no text in it"),
-        ("a.txt", b"One.\nTwo.\n", {}, r"has 1 documents of two or more sentences, and next sentences need four"),
-        ("a.txt", b"One.\n\nTwo.\n\nThree.", {}, r"has 0 documents of two or more .* or --no-nsp"),
+        ("a.txt", b"One.\nTwo.\n", {}, r"has too few documents for next sentences, 1 of two or more sentences: "),
+        ("a.txt", b"One.\n\nTwo.\n\nThree.", {}, r"has too few .*, 0 of two or more .* or --no-nsp"),
         ("a.txt", b"One.\n", {"nsp": False}, r"is a single sentence: there must be two at least"),
         ("a.csv", b"", {}, r"a\.csv is empty"),
         ("a.csv", b"text\n", {}, r"a\.csv has no row below its first line"),
@@ -217,6 +244,17 @@ def test_what_is_no_text_is_refused_in_a_sentence(
         pretrain(write(tmp_path / name, content), tmp_path / "run", **options)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_of_texts_and_tables_is_not_read_by_half(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt")
+    as_table(tmp_path, "csv")
+    with pytest.raises(ValueError, match=r"has texts such as a\.txt and tables such as mine\.csv: name one"):
+        load(str(tmp_path))
+
+
+def test_blank_lines_at_the_end_of_a_table_do_no_harm(tmp_path: Path) -> None:
+    assert load_all(write(tmp_path / "a.csv", "text\nOne.\nTwo.\n\n\n"), pairs=False) == [["One."], ["Two."]]
 
 
 @pytest.mark.parametrize("corpus", ["missing.txt", "missing.csv", "/nowhere/at/all"])
@@ -260,7 +298,9 @@ def test_masked_words_alone_need_no_head_for_pairs(masked_run: Path) -> None:
     history = json.loads((masked_run / "history.json").read_text())
     assert {"mlm_loss", "mlm_accuracy"} <= history["validation"][0].keys()
     assert not any("nsp" in name for name in history["validation"][0])
-    assert "next sentence |" not in (masked_run / "README.md").read_text(encoding="utf-8")
+    card = (masked_run / "README.md").read_text(encoding="utf-8")
+    assert "| next sentence |" not in card
+    assert "It learnt masked words alone" in card
     assert (masked_run / "figures" / "pretraining.png").stat().st_size > 5_000
 
 
@@ -321,6 +361,24 @@ def test_every_token_is_in_exactly_one_span_of_its_document(
     assert len(set(zip(spans.key.tolist(), texts, strict=True))) == len(set(spans.key)) == len(set(texts))
 
 
+def test_packed_pairs_are_neighbours_or_of_two_documents(word_tokenizer: ToyBertTokenizer) -> None:
+    documents = [[" ".join(f"w{10 * d + s}" for _ in range(7 * s + 3)) for s in range(6)] for d in range(8)]
+    dataset = PretrainDataset(documents, word_tokenizer, packed=True, max_length=32)
+    every = {d: [id for s in each for id in word_tokenizer(s, add_special_tokens=False).input_ids]
+             for d, each in enumerate(documents)}  # fmt: skip
+    batch = dataset.__getitems__(range(len(dataset)))
+    ids = batch["labels"].where(batch["labels"] != -100, batch["input_ids"])
+    for row, types, real, label in zip(
+        ids, batch["token_type_ids"], batch["attention_mask"], batch["next_sentence_label"], strict=True
+    ):
+        a, b = row[(types == 0) & (real == 1)][1:-1].tolist(), row[types == 1][:-1].tolist()
+        (of_a,), (of_b,) = ([d for d, ids in every.items() if part[0] in ids] for part in (a, b))
+        assert (of_a == of_b) == bool(label)
+        if label:
+            text = every[of_a]
+            assert any(text[i : i + len(a) + len(b)] == a + b for i in range(len(text)))
+
+
 def test_packed_spans_are_as_full_as_they_can_be(word_tokenizer: ToyBertTokenizer) -> None:
     found = tokenise([["w1 w2 w3", "w4 w5", "w6 w7 w8 w9", "w1"], ["w2"]], word_tokenizer)
     assert pack(found, found.row, 5).length.tolist() == [5, 5, 1]
@@ -353,7 +411,7 @@ def test_ten_thousand_documents_of_one_word_can_be_learnt(tmp_path: Path) -> Non
     corpus = write(tmp_path / "mine.txt", "\n\n".join(f"w{i % 50}" for i in range(10_000)))
     figures = pretrain(corpus, tmp_path / "run", nsp=False, batch_size=1000, num_hidden_layers=1)
     assert figures["step"] == 10  # of 9,500 documents
-    with pytest.raises(ValueError, match="has 0 documents of two or more sentences"):
+    with pytest.raises(ValueError, match="too few documents for next sentences, 0 of two"):
         pretrain(corpus, tmp_path / "pairs")
 
 
@@ -368,8 +426,18 @@ def test_a_checkpoint_goes_on_with_its_own_words_on_new_text(
     assert (tmp_path / "on" / "tokenizer.json").read_bytes() == (run / "tokenizer.json").read_bytes()
     before, after = (load_file(folder / "model.safetensors") for folder in (run, tmp_path / "on"))
     assert all(np.allclose(before[name], after[name], atol=1e-6) for name in before)
+    assert f"init-from {run.name}" in (tmp_path / "on" / "README.md").read_text(encoding="utf-8")
     with pytest.raises(ValueError, match="max_length is the checkpoint's, and can't be given together with init_from"):
         PretrainOptions(output_dir="x", init_from=str(run), max_length=16)
+
+
+def test_a_checkpoint_of_masked_words_gets_a_new_head_for_pairs(
+    masked_run: Path, text_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = PretrainOptions(corpus=text_file, output_dir=str(tmp_path / "on"), init_from=str(masked_run), epochs=1)
+    assert "nsp_accuracy" in train_pretraining(options)
+    assert f"goes on from {masked_run.name}, with a new head for next sentences" in capsys.readouterr().out
+    assert "nsp_head.weight" in load_file(tmp_path / "on" / "model.safetensors")
 
 
 def test_a_resume_on_changed_text_or_with_other_options_is_refused(tmp_path: Path) -> None:
@@ -394,6 +462,15 @@ def test_a_resume_on_changed_text_or_with_other_options_is_refused(tmp_path: Pat
 def test_sizes_that_no_model_can_have_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PretrainOptions(output_dir="x", **changes)
+
+
+def test_bert_base_is_a_matter_of_options() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (base,) = re.findall(r'`(\{"num_hidden_layers".*?\})`', text)
+    options = PretrainOptions(output_dir="x", **json.loads(base))
+    with torch.device("meta"):
+        model, _ = make_model(options, range(options.vocab_size))  # type: ignore[arg-type]
+    assert sum(each.numel() for each in model.bert.parameters()) == 109_482_240  # as bert-base-uncased has
 
 
 def test_rare_words_are_unknown_where_it_is_asked(text_file: str) -> None:

@@ -124,6 +124,8 @@ def write_card(
         print(f"left {path} as it is: somebody has written it")
         return
     task, picture, example, limit = STEPS[step]
+    if not getattr(options, "nsp", True):
+        limit = "It learnt masked words alone: it has no head for next sentences."
     figures = [
         EvalResult(
             task_type=task, dataset_type=corpus, dataset_name=corpus, dataset_split="validation",

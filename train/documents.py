@@ -1,30 +1,21 @@
-"""Text of one's own: from whatever holds it to rows of sentences that know their document, a part of them held out."""
+"""Text of one's own: whatever holds it, it is loaded as rows of sentences, and a part of it is held out."""
 
 import csv
-import hashlib
-import re
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby, islice
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-import sentencex
-from datasets import Dataset, Features, List, Value, load_dataset
+from datasets import Dataset, Features, Value, load_dataset
 from datasets.exceptions import DatasetsError
 
 from toybert.train.corpus import check_json_lines, check_texts, in_slices, load_corpus
 from toybert.train.loop import option
+from toybert.train.sentences import FEATURES, PIECE, document_numbers, read_lines, read_text, split_rows
 
 HELD_OUT = 0.05  # of the documents, to measure on, where the text has no validation split
-PIECE = 100  # sentences a row at most: a document of more goes on in the next rows
-STRETCH = 32  # sentences a document of running text, since a book has none
-PARAGRAPH = 1000  # lines at most that are split into sentences at a time
 READERS = {".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
-FEATURES = Features({"document": Value("int64"), "sentences": List(Value("string"))})
 
 
 @dataclass(kw_only=True)
@@ -38,11 +29,19 @@ class TextOptions:
     language: str = option("Of running text, such as en.", "en")
 
     def text_files(self) -> list[Path]:
-        """Gives the files of plain text that `corpus` names; none where it is a table or a data set."""
+        """Gives the files of plain text that `corpus` names; none where it is a table or a data set.
+
+        Raises:
+            ValueError: it is a folder of both.
+        """
         path = Path(self.corpus)
-        if path.is_dir():
-            return sorted(path.glob("*.txt"))
-        return [path] if path.is_file() and path.suffix not in READERS else []
+        if not path.is_dir():
+            return [path] if path.is_file() and path.suffix not in READERS else []
+        texts = [] if self.has_splits() else sorted(path.rglob("*.txt"))
+        tables = sorted(file for file in path.rglob("*") if file.suffix in READERS)
+        if texts and tables:
+            raise ValueError(f"{path} has texts such as {texts[0].name} and tables such as {tables[0].name}: name one")
+        return texts
 
     def has_splits(self) -> bool:
         """Tells whether `corpus` is a folder such as the repository's own, of train.jsonl and others."""
@@ -81,7 +80,7 @@ def load_text(options: TextOptions, *, seed: int, pairs: bool) -> Text:
         ValueError: it has no text, or something that is no text in UTF-8, or not the column, or too few documents.
     """
     if files := options.text_files():
-        documents = {"train": read_text(files, options)}
+        documents = {"train": read_text(files, options.corpus, options.split_sentences, options.language)}
     else:
         splits = load_tables(options)
         if "train" not in splits:
@@ -137,11 +136,12 @@ def csv_columns(path: Path, separator: str) -> list[str]:
     names = next(rows, [])
     if not names:
         raise ValueError(f"{path} is empty")
-    row: list[str] = []
+    found = False
     for row in rows:
+        found |= bool(row)
         if row and len(row) != len(names):
             raise ValueError(f"line {rows.line_num} of {path} has {len(row)} columns, the first line {len(names)}")
-    if not row:
+    if not found:
         raise ValueError(f"{path} has no row below its first line")
     return names
 
@@ -149,100 +149,6 @@ def csv_columns(path: Path, separator: str) -> list[str]:
 def one_line(error: BaseException) -> str:
     """Gives an error's message in one line."""
     return " ".join(str(error).split())
-
-
-def read_text(files: Sequence[Path], options: TextOptions) -> Dataset:
-    """Reads files of plain text, unless that was done before; where `datasets` keeps what it makes."""
-    digest = hashlib.sha256(Path(__file__).read_bytes())  # the code below is part of it
-    for path in files:
-        digest.update(f"{path.name} {path.stat().st_size}".encode())
-        with path.open("rb") as file:
-            while block := file.read(2**20):
-                digest.update(block)
-    how: dict[str, Any] = {
-        "name": options.corpus,
-        "split_sentences": options.split_sentences,
-        "language": options.language,
-    }
-    # A list of files would be taken one by one, in calls that know nothing of each other's documents.
-    how |= {"files": tuple(map(str, files)), "key": digest.hexdigest()}
-    try:
-        return Dataset.from_generator(text_rows, FEATURES, gen_kwargs=how)
-    except DatasetsError as error:
-        raise (error.__cause__ or error) from None  # what `text_rows` has to say
-
-
-def text_rows(
-    name: str, files: tuple[str, ...], split_sentences: bool, language: str, key: str
-) -> Iterator[dict[str, Any]]:
-    """Gives files of plain text as rows; a blank line, a stretch of running text and a file end a document.
-
-    Args:
-        key: of the files' contents; `datasets` remembers rows by the arguments that they were made from.
-
-    Raises:
-        ValueError: there is no text in them.
-    """
-
-    def numbered(file: str) -> Iterator[tuple[Any, str]]:
-        lines = read_lines(Path(file))
-        sentences = running_sentences(lines, language) if split_sentences else single_sentences(lines)
-        return (((file, number), sentence) for number, sentence in sentences)
-
-    document = -1
-    every_sentence = chain.from_iterable(map(numbered, files))
-    for document, (_, sentences) in enumerate(groupby(every_sentence, key=itemgetter(0))):
-        for piece in in_pieces((sentence for _, sentence in sentences), PIECE):
-            yield {"document": document, "sentences": piece}
-    if document < 0:
-        raise ValueError(f"{name} has no text in it")
-
-
-def read_lines(path: Path) -> Iterator[str]:
-    """Gives the lines of a text, whatever ends them, and with or without a byte order mark.
-
-    Raises:
-        ValueError: a line is not text in UTF-8; the message names the file and the line.
-    """
-    with path.open(encoding="utf-8-sig", errors="surrogateescape") as lines:
-        for number, line in enumerate(lines, start=1):
-            if "\0" in line:
-                raise ValueError(f"line {number} of {path} has a NUL byte: it is no text, or UTF-16; save it as UTF-8")
-            if re.search("[\ud800-\udfff]", line):
-                raise ValueError(f"line {number} of {path} is not in UTF-8: save it as UTF-8")
-            yield line
-
-
-def single_sentences(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Gives the sentences of text in BERT's format, one a line, each with a number that a blank line raises."""
-    number = 0
-    for line in lines:
-        if sentence := line.strip():
-            yield number, sentence
-        else:
-            number += 1
-
-
-def running_sentences(lines: Iterable[str], language: str) -> Iterator[tuple[int, str]]:
-    """Gives the sentences of running text, each with the number of its stretch; blank lines end a paragraph."""
-    paragraphs = (paragraph for real, paragraph in groupby(lines, key=lambda line: bool(line.strip())) if real)
-    count = 0
-    for paragraph in paragraphs:
-        for piece in in_pieces(paragraph, PARAGRAPH):
-            for sentence in split_paragraph(" ".join(line.strip() for line in piece), language):
-                yield count // STRETCH, sentence
-                count += 1
-
-
-def split_paragraph(paragraph: str, language: str) -> Iterator[str]:
-    """Gives the sentences of a paragraph."""
-    return (sentence for part in sentencex.segment(language, paragraph) if (sentence := part.strip()))
-
-
-def in_pieces(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    """Gives items in lists of at most `size`."""
-    rest = iter(items)
-    return iter(lambda: list(islice(rest, size)), [])
 
 
 def as_documents(rows: Dataset, where: str, options: TextOptions) -> Dataset:
@@ -275,64 +181,54 @@ def as_documents(rows: Dataset, where: str, options: TextOptions) -> Dataset:
     return rows if column == "sentences" else rows.rename_column(column, "sentences")
 
 
-def split_rows(texts: list[str], rows: list[int], language: str | None) -> dict[str, list[Any]]:
-    """Gives each text, a document, as rows of sentences: those of a language, or else its lines."""
-    made: dict[str, list[Any]] = {"document": [], "sentences": []}
-    for row, text in zip(rows, texts, strict=True):
-        lines = text.splitlines()
-        found = running_sentences(lines, language) if language else single_sentences(lines)
-        for piece in in_pieces((sentence for _, sentence in found), PIECE):
-            made["document"].append(row)
-            made["sentences"].append(piece)
-    return made
-
-
-def document_numbers(rows: Dataset) -> np.ndarray:
-    """Gives the number of each row's document."""
-    if "document" not in rows.column_names:
-        return np.arange(len(rows))
-    return np.asarray(rows.with_format("numpy")["document"][:])
-
-
 def hold_out(rows: Dataset, where: str, seed: int, pairs: bool) -> tuple[Dataset, Dataset, str]:
     """Divides a text into a larger part to learn from and a smaller one to measure on, and says how it did.
+
+    Some documents are held out as a whole or, where there are not enough of them, the end of each.
 
     Raises:
         ValueError: there are too few documents or sentences.
     """
+    least = 2 if pairs else 1  # documents in either part, and sentences in a document
     number = document_numbers(rows)
     lengths = pc.list_value_length(rows.with_format("arrow")[:]["sentences"]).to_numpy()
-    documents, where_of_row = np.unique(number, return_inverse=True)
-    sentences = np.bincount(where_of_row, weights=lengths)
-    candidates = documents[sentences > int(pairs)]
-    if pairs and len(candidates) < 4:
-        raise ValueError(
-            f"{where} has {len(candidates)} documents of two or more sentences, and next sentences need four, two of "
-            "them held out: put blank lines between documents, or give --split-sentences for running text, or --no-nsp"
-        )
-    if len(candidates) == 1:
-        return hold_out_the_end(rows, where)
-    count = max(2 if pairs else 1, round(HELD_OUT * len(candidates)))
+    documents, place = np.unique(number, return_inverse=True)
+    candidates = documents[np.bincount(place, weights=lengths) >= least]
+    if len(candidates) < 2 * least:
+        return hold_out_ends(rows, number, where, least)
+    count = max(least, round(HELD_OUT * len(candidates)))
     chosen = np.isin(number, np.random.default_rng(seed).choice(candidates, count, replace=False))
     how = f"{count:,} of {len(documents):,} documents, chosen at random (seed {seed})"
     return rows.select(np.flatnonzero(~chosen)), rows.select(np.flatnonzero(chosen)), how
 
 
-def hold_out_the_end(rows: Dataset, where: str) -> tuple[Dataset, Dataset, str]:
-    """Divides the one document that a text has.
-
-    Raises:
-        ValueError: it is a single sentence.
-    """
-    rows = rows.map(single_rows, batched=True, remove_columns=rows.column_names, features=FEATURES)
-    if len(rows) < 2:
+def hold_out_ends(rows: Dataset, number: np.ndarray, where: str, least: int) -> tuple[Dataset, Dataset, str]:
+    """Divides each document of a text that has few of them, for `hold_out`."""
+    rows = rows.map(
+        single_rows,
+        batched=True,
+        with_indices=True,
+        input_columns="sentences",
+        remove_columns=rows.column_names,
+        features=FEATURES,
+        fn_kwargs={"number": number},
+    )
+    _, first, size = np.unique(document_numbers(rows), return_index=True, return_counts=True)
+    held = np.where(size >= 2 * least, np.maximum(least, np.round(HELD_OUT * size)), 0).astype(int)
+    if least == 2 and (held > 0).sum() < 2:
+        raise ValueError(
+            f"{where} has too few documents for next sentences, {(size > 1).sum()} of two or more sentences: put blank "
+            "lines between documents, or give --split-sentences for running text, or --no-nsp"
+        )
+    if not held.any():
         raise ValueError(f"{where} is a single sentence: there must be two at least, one of them to measure on")
-    count = max(1, round(HELD_OUT * len(rows)))
-    how = f"the last {count:,} of the {len(rows):,} sentences of its one document"
-    return rows.select(range(len(rows) - count)), rows.select(range(len(rows) - count, len(rows))), how
+    chosen = np.arange(len(rows)) >= np.repeat(first + size - held, size)
+    documents = "one document" if len(size) == 1 else f"{len(size)} documents"
+    how = f"the end of its {documents}, {held.sum():,} of {len(rows):,} sentences"
+    return rows.select(np.flatnonzero(~chosen)), rows.select(np.flatnonzero(chosen)), how
 
 
-def single_rows(batch: dict[str, list[list[str]]]) -> dict[str, list[Any]]:
-    """Gives the rows of one document as rows of one sentence."""
-    sentences = [[sentence] for row in batch["sentences"] for sentence in row]
-    return {"document": [0] * len(sentences), "sentences": sentences}
+def single_rows(pieces: list[list[str]], rows: list[int], number: np.ndarray) -> dict[str, list[Any]]:
+    """Gives rows of sentences as rows of one."""
+    pairs = [(int(number[row]), [sentence]) for row, piece in zip(rows, pieces, strict=True) for sentence in piece]
+    return {"document": [document for document, _ in pairs], "sentences": [single for _, single in pairs]}

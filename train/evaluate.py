@@ -26,11 +26,12 @@ from toybert.train import baselines, cli
 from toybert.train.classify import Numbered, answers, beside, compare, in_order, measure
 from toybert.train.corpus import CORPORA, check_labels, load_corpus
 from toybert.train.data import FinetuneDataset, MaskedWordDataset, PretrainDataset, as_is
-from toybert.train.documents import TextOptions, document_numbers, load_text
+from toybert.train.documents import TextOptions, load_text
 from toybert.train.hub import check_vocabulary, load_config, load_model, load_tokenizer, longest_input
 from toybert.train.labelled import SENTIMENT, make_datasets
 from toybert.train.labels import SINGLE, Labels, shortened
 from toybert.train.sampler import LengthBatchSampler
+from toybert.train.sentences import document_numbers
 from toybert.train.tables import Table, load_file
 
 FEWEST_FOR_HARD = 100  # documents; among fewer, some have no other that shares a person or the topic

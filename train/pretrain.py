@@ -8,14 +8,15 @@ import numpy as np
 from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, PreTrainedTokenizerBase
 
 from toybert.train import cli
-from toybert.train.card import write_card
+from toybert.train.card import shown, write_card
 from toybert.train.corpus import CORPORA, in_slices
 from toybert.train.data import MaskedWordDataset, PretrainDataset
-from toybert.train.documents import Text, TextOptions, document_numbers, load_text
+from toybert.train.documents import Text, TextOptions, load_text
 from toybert.train.evaluate import evaluate_pretraining, evaluation_loader
 from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer, longest_input
 from toybert.train.loop import LoopOptions, Progress, finish, option, start, train
 from toybert.train.plots import plot_pretraining
+from toybert.train.sentences import document_numbers
 from toybert.train.stream import StreamedBatches, as_rows, head_of, open_stream
 from toybert.train.vocabulary import TOKENIZERS, learn_tokenizer
 
@@ -114,7 +115,7 @@ class PretrainOptions(LoopOptions, TextOptions):
 
 
 def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
-    """Learns a vocabulary, pre-trains a new model, and leaves it in `output_dir` as a folder that loads anywhere.
+    """Learns a vocabulary, pre-trains a model, and leaves it in `output_dir` as a folder that loads anywhere.
 
     Returns:
         The figures of the last epoch on the validation documents, and the seconds and steps that it took.
@@ -185,7 +186,7 @@ def make_model(options: PretrainOptions, tokenizer: PreTrainedTokenizerBase) -> 
     if options.init_from:
         config = load_config(options.init_from)
         kept = {name: getattr(config, name) for name in changed}
-        return load_model(auto_class, options.init_from, **changed), kept
+        return load_model(auto_class, options.init_from, dtype="float32", **changed), kept
     config = load_config(
         ROOT,
         vocab_size=len(tokenizer),
@@ -217,12 +218,15 @@ def describe(
         f"and {unknown(validation):.1%} of the held-out text",
         f"held out to measure on: {text.held_out}, {len(validation):,} {'pairs' if options.nsp else 'inputs'}",
     ]
+    if options.init_from:
+        bare = options.nsp and load_config(options.init_from).architectures != ["ToyBertForPreTraining"]
+        said.append(f"goes on from `{shown(options.init_from)}`" + ", with a new head for next sentences" * bare)
     for part, dataset in (("training", training), ("held-out", validation)):
-        said += [f"{part} text: {counted}" for counted in losses(dataset)]
+        said += [f"{part} text: {note}" for note in notes(dataset)]
     return said
 
 
-def losses(dataset: PretrainDataset | MaskedWordDataset) -> list[str]:
+def notes(dataset: PretrainDataset | MaskedWordDataset) -> list[str]:
     """Says what of a text is split, cut or left out."""
     counts = {
         "sentences without a word left out": dataset.dropped,
