@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from datasets import ClassLabel, Dataset, Features, List, Value
-from helpers import make_checkpoint
+from helpers import ROOT, make_checkpoint
 from safetensors.torch import load_file
 from scipy import stats
 from sklearn.metrics import f1_score, recall_score
@@ -497,3 +499,30 @@ def test_a_fine_tuned_folder_is_evaluated_on_any_file(
     monkeypatch.setattr("sys.argv", arguments[:2])
     with pytest.raises(ValueError, match="tells a, b, not sentiment: give a --test-file"):
         evaluate.main()
+
+
+@pytest.mark.slow
+def test_two_processes_learn_measure_and_predict_what_one_does(run: Callable, model: str, tmp_path: Path) -> None:
+    """Neither the rows to validate on nor those to predict come out even, nor do they come in the order of length."""
+    lines = [f"{'the dog and ' * (i % 5)}{text[:-1]},{text[14:-1]}\n" for i in range(15) for text in COLOURS]
+    train, test = (
+        write(tmp_path / name, "text,label\n" + "".join(lines[:n])) for name, n in (("t.csv", 43), ("u.csv", 31))
+    )
+    files = {"train_file": train, "validation_file": test, "test_file": test}
+    options = {**files, "epochs": "3", "batch_size": "8", "dropout": "0", "model": model, "patience": "3"}
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    config = str(ROOT / "train" / "configs" / "cpu_two_processes.yaml")
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", config]
+    command = [*launch, "-m", "toybert.train.finetune", "--output-dir", str(tmp_path / "two"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    assert "training on 2 x cpu" in done.stdout
+    run(**files, epochs=3, batch_size=16, patience=3)
+    one, two = (list(csv.DictReader((tmp_path / name / "predictions.csv").open())) for name in ("run", "two"))
+    assert [row["text"] for row in two] == [line.split(",")[0] for line in lines[:31]]
+    for row, other in zip(one, two, strict=True):
+        assert row["predicted"] == other["predicted"]
+        assert float(row["p(red)"]) == pytest.approx(float(other["p(red)"]), abs=1e-3)  # of four decimals
+    results = [json.loads((tmp_path / name / "results.json").read_text()) for name in ("run", "two")]
+    for split in ("validation", "test"):
+        assert results[0][split]["model"] == pytest.approx(results[1][split]["model"], abs=1e-4)
