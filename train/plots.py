@@ -108,8 +108,8 @@ def plot_confusion(truth: torch.Tensor, predicted: torch.Tensor, names: Sequence
     for row, column in np.ndindex(classes, classes):
         colour = "white" if share[row, column] > 0.5 else "black"
         axes.text(column, row, f"{counts[row, column]}", ha="center", va="center", color=colour, fontsize=7)
-    short = [name if len(name) <= 24 else f"{name[:23]}\N{HORIZONTAL ELLIPSIS}" for name in names]
-    plain = {"fontsize": 8, "parse_math": False}  # a $ in a name is no formula
+    short = [name if len(name) <= 40 else f"{name[:39]}\N{HORIZONTAL ELLIPSIS}" for name in names]
+    plain: dict[str, Any] = {"fontsize": 8, "parse_math": False}  # a $ in a name is no formula
     axes.set_xticks(range(classes), short, rotation=45, ha="right", rotation_mode="anchor", **plain)
     axes.set_yticks(range(classes), short, **plain)
     axes.set(xlabel="predicted", ylabel="true class", title="Validation rows")
