@@ -68,10 +68,10 @@ def test_accelerate_reads_the_committed_configurations(name: str) -> None:
 def stories(tmp_path_factory: pytest.TempPathFactory) -> str:
     """41 documents, 246 rows: neither the training batches nor the evaluation's come out even."""
     folder = tmp_path_factory.mktemp("stories")
+    names = [a + b for a in "abcdefg" for b in "hijkmn"][:41]
     rows = [
-        {"sentences": [f"the {thing} number {i} {'and so on ' * (i % 4)}is {word}." for word in words]}
-        for i, words in enumerate([("red", "old", "here", "big")] * 41)
-        for thing in ("cat",)
+        {"sentences": [f"the cat {name} {'and so on ' * (i % 4)}is {word}." for word in ("red", "old", "here", "big")]}
+        for i, name in enumerate(names)
     ]
     for split in ("train", "validation", "test"):
         (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -140,6 +140,18 @@ def test_two_processes_resume_to_the_very_same_run(stories: str, tmp_path: Path)
     (resumed / "model.safetensors").unlink()
     said = launch("--output-dir", f"{resumed}", *arguments, "--resume")
     assert f"resuming from {resumed / 'checkpoints' / 'step-0000201'}" in said
+    assert history(resumed) == history(tmp_path / "whole")
+    weights, others = (load_file(folder / "model.safetensors") for folder in (resumed, tmp_path / "whole"))
+    assert all(torch.equal(weights[name], others[name]) for name in others)
+
+
+@pytest.mark.slow
+def test_two_processes_stream_each_its_own_part_and_resume(stories: str, tmp_path: Path) -> None:
+    arguments = ("--corpus", stories, "--streaming", "--epochs", "2", "--max-steps", "16", "--checkpoint-every", "5")
+    launch("--output-dir", f"{tmp_path / 'whole'}", *arguments)
+    resumed = Path(shutil.copytree(tmp_path / "whole", tmp_path / "resumed"))
+    shutil.rmtree(resumed / "checkpoints" / "step-0000016")
+    launch("--output-dir", f"{resumed}", *arguments, "--resume")
     assert history(resumed) == history(tmp_path / "whole")
     weights, others = (load_file(folder / "model.safetensors") for folder in (resumed, tmp_path / "whole"))
     assert all(torch.equal(weights[name], others[name]) for name in others)

@@ -112,6 +112,13 @@ def test_a_run_without_a_whole_checkpoint_is_not_begun_again(begun: Path, storie
         pretrain(begun, stories, resume=True)
 
 
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"sources": 3}'])
+def test_a_record_that_is_none_is_refused_in_one_sentence(begun: Path, stories: str, text: str) -> None:
+    (begun / "run.json").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"run\.json is no record of a run: begin a new one$"):
+        pretrain(begun, stories, resume=True)
+
+
 def test_another_runs_later_checkpoints_do_not_crowd_out_its_own(begun: Path, whole: Path, stories: str) -> None:
     before, last = checkpoints(begun)
     for step in (90, 91):
@@ -172,6 +179,21 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_no_half_of_another(
     ):
         pretrain(begun, stories, resume=True)
     assert [path.name for path in (begun / "checkpoints").iterdir()] == [before.name]
+    pretrain(begun, stories, resume=True)
+    assert_same_run(begun, whole)
+
+
+def test_a_disk_that_is_full_when_the_model_is_saved_leaves_the_last_checkpoint(
+    begun: Path, whole: Path, stories: str
+) -> None:
+    shutil.rmtree(begun / "figures")
+    with (
+        files_no_longer_than(100_000),
+        pytest.raises(OSError, match=r"could not save the model to .* \(.*\): the last checkpoint is .*0012$"),
+    ):
+        pretrain(begun, stories, resume=True)
+    assert not (begun / "model.unfinished").exists()
+    assert not (begun / "model.safetensors").exists()
     pretrain(begun, stories, resume=True)
     assert_same_run(begun, whole)
 

@@ -85,7 +85,7 @@ def test_a_pass_gives_every_document_to_one_process_once(corpora: dict[str, Path
 
 
 def test_a_resumed_stream_goes_on_where_it_was_from_the_window_and_not_from_the_beginning(
-    corpora: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    corpora: dict[str, Path],
 ) -> None:
     whole = list(islice(read(corpora["table"], 0, 1).of_epoch(0, 0), 60))
     for stop in (0, 1, 5, 6, 20, 23, 41):

@@ -46,6 +46,19 @@ def write_whole(path: Path, value: Any, indent: int = 2) -> None:
     flush(path.parent)
 
 
+def read_record(folder: Path) -> dict[str, Any]:
+    """Reads the configuration of the run in a folder.
+
+    Raises:
+        ValueError: the file holds something else.
+    """
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        return {**record, "sources": dict(record["sources"])}
+    except (ValueError, LookupError, TypeError) as error:
+        raise ValueError(f"{folder / RECORD} is no record of a run: begin a new one") from error
+
+
 def save_checkpoint(accelerator: Accelerator, model: nn.Module, step: int, folder: Path, keep: int = 2) -> None:
     """Saves all that a resume needs; the newest `keep` checkpoints stay.
 

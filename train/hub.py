@@ -105,13 +105,15 @@ def save_hub_folder(
         setattr(model.config, name, value)
     unfinished = folder / "model.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
-    model.save_pretrained(unfinished, state_dict=weights)
-    tokenizer.save_pretrained(unfinished)
-    for name in CODE:
-        shutil.copyfile(ROOT / name, unfinished / name)
-    for path in sorted(unfinished.iterdir()):
-        os.replace(path, folder / path.name)
-    unfinished.rmdir()
+    try:
+        model.save_pretrained(unfinished, state_dict=weights)
+        tokenizer.save_pretrained(unfinished)
+        for name in CODE:
+            shutil.copyfile(ROOT / name, unfinished / name)
+        for path in sorted(unfinished.iterdir()):
+            os.replace(path, folder / path.name)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def save_stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

@@ -1,6 +1,5 @@
 """The training loop that pre-training and fine-tuning share: accelerate's, with exact resume."""
 
-import json
 import os
 import sys
 import time
@@ -27,8 +26,10 @@ from toybert.train.batches import Batches, DatasetBatches, shares_of, weighed
 from toybert.train.checkpoint import (
     RECORD,
     digest,
+    last_of,
     load_checkpoint,
     naming_the_last_checkpoint,
+    read_record,
     save_checkpoint,
     write_whole,
 )
@@ -136,7 +137,7 @@ def start(options: LoopOptions) -> Accelerator:
     if options.resume:
         if not record.is_file():
             raise FileNotFoundError(f"there is no run to resume in {folder}: it has no {RECORD}")
-        began = json.loads(record.read_text(encoding="utf-8"))
+        began = read_record(folder)
         asked = configuration(options, accelerator)
         for name, found in asked.pop("sources").items():
             if began["sources"].get(name) != found:
@@ -175,7 +176,7 @@ def make_accelerator(options: LoopOptions) -> Accelerator:
         project_config=ProjectConfiguration(str(folder), logging_dir=str(folder / "logs")),
     )
     started = int(os.environ.get("WORLD_SIZE", 1))
-    if accelerator.num_processes != started:
+    if accelerator.num_processes < started:
         raise ValueError(
             f"{started} processes were started and accelerate joins {accelerator.num_processes}: "
             "set ACCELERATE_USE_CPU=true if they are to share a CPU"
@@ -222,9 +223,8 @@ def train(
     accelerator.register_for_checkpointing(progress, meter, batches, *schedulers)
     set_seed(options.seed, device_specific=True)  # processes drop out different units
     begin(options, accelerator)
-    bar = make_bar(total_steps, progress.step, describe)
     began = time.perf_counter() - progress.seconds
-    with naming_the_last_checkpoint(folder):
+    with naming_the_last_checkpoint(folder), make_bar(total_steps, progress.step, describe) as bar:
         for epoch in range(progress.epoch, options.epochs):
             if is_over():
                 break
@@ -258,7 +258,6 @@ def train(
             progress.seconds = time.perf_counter() - began
             if not options.checkpoint_every or progress.epoch == options.epochs or is_over():
                 save_checkpoint(accelerator, model, progress.step, folder)
-    bar.close()
     return progress
 
 
@@ -316,7 +315,11 @@ def finish(
     plot: Callable[[Progress, Path], None],
     restored: dict[str, Any],
 ) -> None:
-    """Leaves a run in its folder: the model that loads anywhere, the history of its losses and their picture."""
+    """Leaves a run in its folder: the model that loads anywhere, the history of its losses and their picture.
+
+    Raises:
+        OSError: the model could not be saved; a resume does only that.
+    """
     folder = Path(options.output_dir)
     for tracker in accelerator.trackers:
         tracker.finish()
@@ -324,7 +327,11 @@ def finish(
     sharded = accelerator.distributed_type == DistributedType.FSDP
     weights = accelerator.get_state_dict(model) if sharded else None
     if accelerator.is_main_process:
-        save_hub_folder(accelerator.unwrap_model(model), tokenizer, folder, weights, **restored)
+        try:
+            save_hub_folder(accelerator.unwrap_model(model), tokenizer, folder, weights, **restored)
+        except Exception as error:  # as in save_checkpoint
+            reason = " ".join(str(error).split())
+            raise OSError(f"could not save the model to {folder} ({reason}): {last_of(folder)}") from error
         write_whole(folder / "history.json", progress.state_dict(), indent=1)
         plot(progress, folder / "figures")
         accelerator.print(f"saved the model to {folder}")
