@@ -8,7 +8,14 @@ import torch
 
 from toybert.tokenization_toybert import ToyBertTokenizer
 from toybert.train.corpus import check_labels, load_corpus
-from toybert.train.data import IGNORED, FinetuneDataset, PretrainDataset, create_mlm_data, uniforms
+from toybert.train.data import (
+    IGNORED,
+    FinetuneDataset,
+    MaskedWordDataset,
+    PretrainDataset,
+    create_mlm_data,
+    uniforms,
+)
 from toybert.train.sampler import LengthBatchSampler
 
 V = 105  # 5 special tokens and 100 words
@@ -396,3 +403,14 @@ def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path) -> None:
     for split in ("train", "validation", "test"):
         (tmp_path / f"{split}.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "a"}\r\n{"text": "b"}\r\n')
     assert load_corpus(tmp_path, ["text"])["train"]["text"][:] == ["a", "b"]
+
+
+def test_a_row_without_room_for_a_word_is_refused(tokenizer: ToyBertTokenizer, corpus: list[list[str]]) -> None:
+    with pytest.raises(ValueError, match="max_length must be at least 5, got 4"):
+        PretrainDataset(corpus, tokenizer, max_length=4)
+    with pytest.raises(ValueError, match="max_length must be at least 3, got 2"):
+        MaskedWordDataset(corpus, tokenizer, max_length=2)
+    with pytest.raises(ValueError, match="max_length must be at least 3, got 2"):
+        FinetuneDataset(["w1"], [0], tokenizer, max_length=2)
+    row = PretrainDataset(corpus, tokenizer, max_length=5)[0]
+    assert row["input_ids"].shape == (5,)

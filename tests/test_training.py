@@ -340,6 +340,7 @@ def test_the_command_line_takes_defaults_from_the_recipe_and_lets_them_be_change
         ({"initializer_range": 0.0}, "initializer_range must be above 0"),
         ({"schedule": "cosine"}, "schedule must be linear or constant"),
         ({"push_to_hub": True}, "push_to_hub needs a repo_id"),
+        ({"push_to_hub": True, "repo_id": "me/to/bert"}, "me/to/bert"),
         ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
         ({"mlm_probability": 0.0}, "mlm_probability must be above 0"),
     ],

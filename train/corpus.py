@@ -43,6 +43,7 @@ def check_json_lines(path: str) -> None:
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
                 row = json.loads(text or "{}")
+                json.dumps(row, ensure_ascii=False).encode()  # an escaped half of a character would get this far
             except ValueError as error:
                 raise ValueError(f"line {number} of {path} is not JSON in UTF-8: {error}") from error
             if not isinstance(row, dict):

@@ -92,6 +92,16 @@ def create_mlm_data(
     return masked, labels
 
 
+def check_room(max_length: int, least: int) -> None:
+    """Refuses rows without room for the special tokens and a word of each text.
+
+    Raises:
+        ValueError: `max_length` is below `least`.
+    """
+    if max_length < least:
+        raise ValueError(f"max_length must be at least {least}, got {max_length}")
+
+
 class MaskedDataset(Dataset):
     """Holds what both datasets for pre-training share: tokens, the stretches of them that make rows, and masking.
 
@@ -203,6 +213,7 @@ class MaskedWordDataset(MaskedDataset):
         super().__init__(documents, tokenizer, numbers, mlm_probability, seed)
         if not len(self.document):
             raise ValueError(self.nothing)
+        check_room(max_length, 3)
         together = self.document if packed else np.arange(len(self.document))
         self.spans = pack(self.tokens, together, max_length - 2)
 
@@ -276,6 +287,7 @@ class PretrainDataset(MaskedDataset):
         Raises:
             ValueError: there is no pair, or a sentence for which no false next one exists.
         """
+        check_room(max_length, 5)
         super().__init__(documents, tokenizer, numbers, mlm_probability, seed)
         self.related, self.spans, document, room = related, self.tokens, self.document, max_length - 3
         if packed:
@@ -430,6 +442,7 @@ class FinetuneDataset(Dataset):
         (self._a_start, self._b_start), (a, b) = start[:, self.row], length[:, self.row]
 
         self.specials = 1 + len(sides)
+        check_room(max_length, self.specials + len(sides))
         room = max_length - self.specials
         self._a_length = np.minimum(a, np.maximum((room + (a > b)) // 2, room - b))
         self._b_length = np.minimum(b, room - self._a_length)

@@ -19,6 +19,7 @@ from accelerate.utils import (
     set_seed,
     tqdm,
 )
+from huggingface_hub.utils import validate_repo_id
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
@@ -33,7 +34,7 @@ from toybert.train.checkpoint import (
     save_checkpoint,
     write_whole,
 )
-from toybert.train.hub import push, save_hub_folder
+from toybert.train.hub import check_login, push, save_hub_folder
 from toybert.train.meter import Meter
 from toybert.train.optim import make_optimizers, warmup_then_linear
 
@@ -94,6 +95,8 @@ class LoopOptions:
             raise ValueError(f"report_to must be one of {', '.join(trackers)}, got {self.report_to!r}")
         if self.push_to_hub and not self.repo_id:
             raise ValueError("push_to_hub needs a repo_id, such as me/toybert")
+        if self.repo_id:
+            validate_repo_id(self.repo_id)
 
 
 @dataclass
@@ -118,7 +121,9 @@ def configuration(options: LoopOptions, accelerator: Accelerator) -> dict[str, A
     """Gives what has to be the same for a run to be resumed: the options, and the contents of what it learns from."""
     free = ("output_dir", "resume", "report_to", "push_to_hub", "repo_id", "corpus", "model")
     asked = {name: value for name, value in asdict(options).items() if name not in free}
-    sources = {path.name: digest(path) for path in options.sources()}
+    sources: dict[str, list[str]] = {}  # files of one name may lie in several folders
+    for path in options.sources():
+        sources.setdefault(path.name, []).append(digest(path))
     return {**asked, "num_processes": accelerator.num_processes, "sources": sources}
 
 
@@ -131,6 +136,8 @@ def start(options: LoopOptions) -> Accelerator:
         FileNotFoundError: there is no run to resume.
     """
     accelerator = make_accelerator(options)
+    if options.push_to_hub and accelerator.is_main_process:
+        check_login()  # rather now than when all is done
     set_seed(options.seed)
     folder = Path(options.output_dir)
     record = folder / RECORD
@@ -147,6 +154,7 @@ def start(options: LoopOptions) -> Accelerator:
                 raise ValueError(
                     f"the run in {folder} was started with {name}={began.get(name)}, and can't go on with {value}"
                 )
+        options.repo_id = options.repo_id or began.get("repo_id")  # for the card
     elif folder.is_file():
         raise ValueError(f"{folder} is a file: give another --output-dir")
     elif folder.is_dir() and any(not path.name.startswith(RECORD) for path in folder.iterdir()):
@@ -268,7 +276,7 @@ def begin(options: LoopOptions, accelerator: Accelerator) -> None:
         load_checkpoint(accelerator, folder)
     elif accelerator.is_main_process:
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / RECORD, configuration(options, accelerator))
+        write_whole(folder / RECORD, {**configuration(options, accelerator), "repo_id": options.repo_id})
     if options.report_to:
         told = {name: value for name, value in asdict(options).items() if isinstance(value, (int, float, str))}
         accelerator.init_trackers("toybert", told)
