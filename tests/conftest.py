@@ -8,6 +8,9 @@ import tempfile
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: nothing here may ask the Hub
 os.environ["HF_DATASETS_CACHE"] = tempfile.mkdtemp()  # what a test finds there, a test of the same run has made
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["HF_MODULES_CACHE"] = tempfile.mkdtemp()  # several processes that fill one get in each other's way
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # a core for each
 
 from collections.abc import Callable
 
@@ -23,6 +26,8 @@ torch.set_num_threads(1)  # tensors this small are faster so, and the sums alway
 
 def pytest_unconfigure() -> None:
     shutil.rmtree(os.environ["HF_DATASETS_CACHE"], ignore_errors=True)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shutil.rmtree(os.environ["HF_MODULES_CACHE"], ignore_errors=True)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ ARGUMENTS = {
 
 
 @pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
+@pytest.mark.skipif(not (ROOT / "figures" / "speed.json").exists(), reason="nothing has been measured")
 def test_the_cards_table_of_speed_says_what_was_measured() -> None:
     code = (
         "import json; from benchmarks.summary import FIGURES, block;"
