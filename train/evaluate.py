@@ -30,6 +30,7 @@ from toybert.train.documents import TextOptions, load_text
 from toybert.train.hub import check_vocabulary, load_config, load_model, load_tokenizer, longest_input
 from toybert.train.labelled import SENTIMENT, make_datasets
 from toybert.train.labels import SINGLE, Labels, shortened
+from toybert.train.loop import shares_a_cpu
 from toybert.train.sampler import LengthBatchSampler
 from toybert.train.sentences import document_numbers
 from toybert.train.tables import Table, load_file
@@ -303,7 +304,9 @@ def main() -> None:
     parser.add_argument("--label-separator", help="stands between labels, where a cell can hold several")
     parser.add_argument("--output", type=Path, help="write the results there, as JSON")
     options = parser.parse_args()
-    accelerator = Accelerator()
+    if options.output and not options.output.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {options.output.parent} to write {options.output.name} into")
+    accelerator = Accelerator(cpu=shares_a_cpu())
     architecture = (load_config(options.checkpoint).architectures or ["?"])[0]
     pretrained = ("ToyBertForPreTraining", "ToyBertForMaskedLM")
     if architecture not in (*pretrained, "ToyBertForSequenceClassification"):

@@ -163,6 +163,11 @@ def start(options: LoopOptions) -> Accelerator:
     return accelerator
 
 
+def shares_a_cpu() -> bool:
+    """Tells whether this is one of several processes on a CPU: accelerate's launcher does not hand on `use_cpu`."""
+    return "LOCAL_RANK" in os.environ and not torch.accelerator.is_available()
+
+
 def make_accelerator(options: LoopOptions) -> Accelerator:
     """Makes an Accelerator of all the processes that were started, with the tracker that was asked for.
 
@@ -174,8 +179,7 @@ def make_accelerator(options: LoopOptions) -> Accelerator:
         raise ValueError(f"report_to={options.report_to} needs a package that is not installed")
     folder = Path(options.output_dir)
     accelerator = Accelerator(
-        # Its own launcher does not hand on that a configuration says `use_cpu`.
-        cpu="LOCAL_RANK" in os.environ and not torch.accelerator.is_available(),
+        cpu=shares_a_cpu(),
         # Every step has as many batches as any other (see LengthBatchSampler), and `train` counts them.
         gradient_accumulation_plugin=GradientAccumulationPlugin(
             num_steps=options.gradient_accumulation_steps, sync_with_dataloader=False
