@@ -38,3 +38,38 @@ def test_a_benchmark_runs_on_next_to_nothing(name: str, tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
     assert json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))["results"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The public data sets' files, with little in them."""
+    good, bad = "a warm and clever film .", "a dull and clumsy film ."
+    for name, lines in {
+        "sst2/train.tsv": ["label\tsentence", *[f"1\t{good}", f"0\t{bad}"] * 8],
+        "sst2/dev.tsv": ["label\tcontent", f"1\t{good}", f"0\t{bad}"],
+        "sentence_polarity/rt-polarity.pos": [good] * 20,
+        "sentence_polarity/rt-polarity.neg": [bad] * 20,
+        "sms_spam/SMSSpamCollection": ["Label\tSMS", *['ham\tsee you at "six"', "spam\twin a prize"] * 10],
+    }.items():
+        path = tmp_path / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return tmp_path / "data"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
+def test_accuracies_on_real_text_are_measured_and_told_apart(data: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.real_text", "--smoke", "--data", str(data), "--output", str(tmp_path)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    results = json.loads((tmp_path / "real_text.json").read_text(encoding="utf-8"))["results"]
+    assert {task: found["rows"] for task, found in results.items()} == {
+        "sst2": {"train": 16, "test": 2},
+        "polarity": {"train": 36, "test": 4},
+        "spam": {"train": 16, "test": 4},
+    }
+    assert all(
+        runs["naive Bayes, words and bigrams"][0]["accuracy"] == 1 for runs in (f["models"] for f in results.values())
+    )
