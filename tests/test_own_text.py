@@ -306,7 +306,8 @@ def test_masked_words_alone_need_no_head_for_pairs(masked_run: Path) -> None:
 
 def test_word_pieces_are_a_stock_tokenizer_that_knows_new_words(masked_run: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(masked_run, trust_remote_code=True)
-    assert type(tokenizer).__name__ in ("BertTokenizer", "BertTokenizerFast")
+    # 5.0 makes a plain tokenizer of a BertTokenizer in a ToyBERT's folder; what it does is the same
+    assert type(tokenizer).__name__ in ("BertTokenizer", "BertTokenizerFast", "TokenizersBackend")
     batch = tokenizer("The tubes", "is reel.")  # of letters that the text has, at the start or inside of a word
     assert tokenizer.unk_token_id not in batch["input_ids"]
     assert set(batch["token_type_ids"]) == {0, 1}
