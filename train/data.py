@@ -296,7 +296,9 @@ class PretrainDataset(MaskedDataset):
         self._a = np.flatnonzero(document[:-1] == document[1:])
         if not len(self._a):
             raise ValueError(NO_PAIRS)
-        self.alone = int(np.isin(document, document[self._a], invert=True).sum())  # without a next one: not used
+        paired = np.zeros(len(document), dtype=bool)
+        paired[self._a] = paired[self._a + 1] = True
+        self.alone = int((~paired).sum())  # without a next one or one before: not used
         self._document = document[self._a]
         # Equal text, equal number: so that a false next sentence can't happen to be the true one. Should two texts
         # share a hash by chance, the one will never be false for the other; nothing else would come of it.
