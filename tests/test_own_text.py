@@ -20,6 +20,7 @@ from toybert.train.documents import TextOptions, load_text
 from toybert.train.hub import ROOT
 from toybert.train.pretrain import PretrainOptions, make_model, train_pretraining
 from toybert.train.sentences import PIECE, STRETCH, document_numbers
+from toybert.train.stream import is_held_out
 from toybert.train.tokens import pack, tokenise
 from toybert.train.vocabulary import learn_tokenizer
 
@@ -94,9 +95,7 @@ def as_folder_of_parquet(folder: Path) -> str:
 def as_table(folder: Path, ending: str) -> str:
     rows = Dataset.from_dict({"text": ["\n".join(document) for document in DOCUMENTS], "number": range(40)})
     path = folder / f"mine.{ending}"
-    if ending == "tsv":
-        rows.to_csv(path, sep="\t")
-    elif ending == "json":
+    if ending == "json":
         write(path, json.dumps(rows.to_list()))
     else:
         {"csv": rows.to_csv, "jsonl": rows.to_json, "parquet": rows.to_parquet}[ending](path)
@@ -116,7 +115,7 @@ MAKERS = {
     "a text file": lambda folder: write(folder / "mine.txt"),
     "a text file without an ending": lambda folder: write(folder / "mine"),
     "a folder of text files": as_text_files,
-    **{ending: lambda folder, ending=ending: as_table(folder, ending) for ending in ("csv", "tsv", "json", "jsonl")},
+    **{ending: lambda folder, ending=ending: as_table(folder, ending) for ending in ("csv", "json", "jsonl")},
     "parquet": lambda folder: as_table(folder, "parquet"),
     "sentences": as_sentences,
     "a folder of a data set": as_folder_of_parquet,
@@ -513,3 +512,40 @@ def test_a_file_of_other_things_is_a_mistake_in_use(
         cli.parse(PretrainOptions, None)
     assert caught.value.code == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["word", "wordpiece"])
+def test_a_resume_has_the_tokens_that_the_run_began_with(tmp_path: Path, text_file: str, kind: str) -> None:
+    pretrain(text_file, tmp_path / "run", tokenizer=kind, vocab_size=80)
+    begun = (tmp_path / "run" / "tokenizer.json").read_bytes()
+    pretrain(text_file, tmp_path / "run", tokenizer=kind, vocab_size=80, resume=True)
+    assert (tmp_path / "run" / "tokenizer.json").read_bytes() == begun
+    # And a new run does not take what another has left before it could write down what it was.
+    (tmp_path / "run" / "run.vocabulary").rename(tmp_path / "left")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "left").rename(tmp_path / "new" / "run.vocabulary")
+    other = write(tmp_path / "other.txt", "\n\n".join(["quite other words\nstand in here\nall of them new"] * 8))
+    pretrain(other, tmp_path / "new", tokenizer=kind, nsp=False)
+    assert "quite" in json.loads((tmp_path / "new" / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+
+
+def test_quotes_are_text_in_a_tsv_and_an_index_may_have_no_name(tmp_path: Path) -> None:
+    rows = [f'"she said {number}\t{number}' if number == 3 else f"it was {number}\t{number}" for number in range(20)]
+    stray = write(tmp_path / "stray.TSV", "text\tnumber\n" + "\n".join(rows) + "\n")
+    assert load_all(stray, pairs=False) == sorted([row.split("\t")[0]] for row in rows)
+    index = write(tmp_path / "index.csv", ",text\n" + "".join(f"{number},NA {number}\n" for number in range(20)))
+    assert load_all(index, pairs=False) == sorted([f"NA {number}"] for number in range(20))
+
+
+def test_what_was_learnt_from_is_not_measured_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"the {animal} {i} ran\nit ran to the {animal} house {i}" for i in range(60) for animal in "ab"]
+    corpus = write(tmp_path / "mine.txt", "\n\n".join(lines))
+    pretrain(corpus, tmp_path / "run")
+    write(tmp_path / "mine.txt", "\n\n".join([*lines, "a new one\nand its end"]))
+    with pytest.raises(ValueError, match=r"mine\.txt is no longer the text that the model learnt from"):
+        evaluate.own_text(tmp_path / "run", corpus, pairs=True)
+    pretrain(corpus, tmp_path / "streamed", streaming=True, max_steps=2)
+    text, _ = evaluate.own_text(tmp_path / "streamed", corpus, pairs=True)
+    rows = [{"text": "\n".join(document)} for document in documents_of(text["test"])]
+    assert rows
+    assert all(is_held_out(row) for row in rows)

@@ -238,8 +238,12 @@ def test_an_interrupted_save_leaves_the_model_that_was_there(
     """The final save fails half way; a resume finishes it."""
     import toybert.train.hub as hub
 
-    def fail(*arguments: Any, **options: Any) -> None:
-        raise OSError("No space left on device")
+    copy = hub.shutil.copyfile
+
+    def fail(source: Any, target: Any, **options: Any) -> None:
+        if "model.unfinished" in str(target):
+            raise OSError("No space left on device")
+        copy(source, target, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(hub.shutil, "copyfile", fail)
@@ -305,7 +309,7 @@ def test_every_file_of_a_run_is_there(pretrained: Path) -> None:
     assert found - {"special_tokens_map.json"} == {
         "config.json", "configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert.py",
         "model.safetensors", "tokenizer.json", "tokenizer_config.json",
-        "README.md", "run.json", "history.json", "figures", "checkpoints",
+        "README.md", "run.json", "run.vocabulary", "history.json", "figures", "checkpoints",
     }  # fmt: skip
     assert (pretrained / "figures" / "pretraining.png").stat().st_size > 10_000
 

@@ -36,9 +36,9 @@ class TextOptions:
         """
         path = Path(self.corpus)
         if not path.is_dir():
-            return [path] if path.is_file() and path.suffix not in READERS else []
+            return [path] if path.is_file() and not reader_of(path) else []
         texts = [] if self.has_splits() else sorted(path.rglob("*.txt"))
-        tables = sorted(file for file in path.rglob("*") if file.suffix in READERS)
+        tables = sorted(file for file in path.rglob("*") if reader_of(file))
         if texts and tables:
             raise ValueError(f"{path} has texts such as {texts[0].name} and tables such as {tables[0].name}: name one")
         return texts
@@ -100,7 +100,9 @@ def load_tables(options: TextOptions) -> dict[str, Dataset]:
     if options.has_splits():
         splits = [split for split in ("validation", "test") if (path / f"{split}.jsonl").is_file()]
         return load_corpus(path, columns=[], splits=["train", *splits])
-    if not path.exists() and (name.count("/") > 1 or name[:1] in ("/", ".", "~") or path.suffix in (".txt", *READERS)):
+    if not path.exists() and (
+        name.count("/") > 1 or name[:1] in ("/", ".", "~") or path.suffix == ".txt" or reader_of(path)
+    ):
         raise FileNotFoundError(f"the corpus {name} does not exist")
     source = file_source(path) if path.is_file() else {"path": name, "name": options.corpus_config}
     try:
@@ -112,28 +114,40 @@ def load_tables(options: TextOptions) -> dict[str, Dataset]:
 
 def file_source(path: Path) -> dict[str, Any]:
     """Gives what `load_dataset` has to be told about a table, having looked whether it is text in UTF-8."""
-    source: dict[str, Any] = {"path": READERS[path.suffix], "data_files": {"train": str(path)}}
-    if path.suffix == ".jsonl":
+    source: dict[str, Any] = {"path": reader_of(path), "data_files": {"train": str(path)}}
+    if path.suffix.lower() == ".jsonl":
         check_json_lines(str(path))
-    elif path.suffix == ".json":
+    elif path.suffix.lower() == ".json":
         for _ in read_lines(path):
             pass
     elif source["path"] == "csv":  # all columns are text: NA stays NA, and 007 stays 007
-        separator = "\t" if path.suffix == ".tsv" else ","
-        columns = Features({name: Value("string") for name in csv_columns(path, separator)})
-        source |= {"sep": separator, "keep_default_na": False, "features": columns}
+        names = csv_columns(path)
+        columns = Features({name: Value("string") for name in names})
+        source |= {**csv_format(path), "names": names, "header": 0, "features": columns}
     return source
 
 
-def csv_columns(path: Path, separator: str) -> list[str]:
-    """Gives the names in the first line of a table.
+def reader_of(path: Path) -> str | None:
+    """Gives the reader of `datasets` for a table, by the end of its name; None for anything else."""
+    return READERS.get(path.suffix.lower())
+
+
+def csv_format(path: Path) -> dict[str, Any]:
+    """Gives what pandas has to be told of a .csv, or of a .tsv, where quotes are text."""
+    how = {"sep": "\t", "quoting": csv.QUOTE_NONE} if path.suffix.lower() == ".tsv" else {"sep": ","}
+    return {**how, "keep_default_na": False}
+
+
+def csv_columns(path: Path) -> list[str]:
+    """Gives the names in the first line of a table; one that has none, as that of an index, gets its number.
 
     Raises:
         ValueError: it is empty, or has a row of another number of columns, which pandas would shift or cut.
     """
     csv.field_size_limit(2**31 - 1)
-    rows = csv.reader(read_lines(path), delimiter=separator)
-    names = next(rows, [])
+    how = csv_format(path)
+    rows = csv.reader(read_lines(path), delimiter=how["sep"], quoting=how.get("quoting", csv.QUOTE_MINIMAL))
+    names = [name or f"column {number}" for number, name in enumerate(next(rows, []), start=1)]
     if not names:
         raise ValueError(f"{path} is empty")
     found = False

@@ -23,6 +23,7 @@ from transformers import (
 )
 
 from toybert.train import baselines, cli
+from toybert.train.checkpoint import RECORD, digest, read_record
 from toybert.train.classify import Numbered, answers, beside, compare, in_order, measure
 from toybert.train.corpus import CORPORA, check_labels, load_corpus
 from toybert.train.data import FinetuneDataset, MaskedWordDataset, PretrainDataset, as_is
@@ -33,6 +34,7 @@ from toybert.train.labels import SINGLE, Labels, shortened
 from toybert.train.loop import shares_a_cpu
 from toybert.train.sampler import LengthBatchSampler
 from toybert.train.sentences import document_numbers
+from toybert.train.stream import head_of, open_stream
 from toybert.train.tables import Table, load_file
 
 FEWEST_FOR_HARD = 100  # documents; among fewer, some have no other that shares a person or the topic
@@ -170,18 +172,41 @@ def related_documents(documents: TextDataset) -> np.ndarray | None:
     return shared | (scripts[:, None] == scripts[None])
 
 
+def record_of(folder: str | Path) -> dict[str, Any]:
+    """Gives what the run that made a checkpoint was told; nothing, if its folder does not say."""
+    return read_record(Path(folder)) if (Path(folder) / RECORD).is_file() else {}
+
+
 def own_text(folder: str | Path, corpus: str, pairs: bool) -> tuple[dict[str, TextDataset], bool]:
     """Loads text as the run that made a checkpoint read it (see its run.json), and tells whether it is packed.
 
     Where the text has no test split, the part that the run held out stands for it.
     """
-    record = Path(folder) / "run.json"
-    run = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
+    run = record_of(folder)
     known = {each.name: run[each.name] for each in fields(TextOptions) if each.name in run}
     reading = TextOptions(**{**known, "corpus": corpus})
-    text = load_text(reading, seed=run.get("seed", 0), pairs=pairs)
+    if run.get("streaming"):
+        text = head_of(open_stream(reading), reading)
+    else:
+        text = load_text(reading, seed=run.get("seed", 0), pairs=pairs)
+        if text.test is None:
+            check_unchanged(reading, run.get("sources", {}))
     packed = not reading.has_splits() if run.get("pack") is None else run["pack"]
     return {"train": text.training, "test": text.validation if text.test is None else text.test}, packed
+
+
+def check_unchanged(reading: TextOptions, known: Mapping[str, Any]) -> None:
+    """Refuses to hold a part out of a text that has changed since a run learnt from it: it would be another part.
+
+    Raises:
+        ValueError: a file has the name of one that the run read, and other contents.
+    """
+    for path in reading.files():
+        if path.name in known and digest(path) not in known[path.name]:
+            raise ValueError(
+                f"{path} is no longer the text that the model learnt from, so that what is held out of it now was in "
+                "part learnt from: give the text as it was, or new text alone under another name"
+            )
 
 
 def pretraining_report(
@@ -262,11 +287,15 @@ def file_report(options: argparse.Namespace, accelerator: Accelerator) -> dict[s
         raise ValueError(f"{options.checkpoint} is no classifier, and a --test-file is for one")
     check_vocabulary(tokenizer, config, options.checkpoint)
     rows = Table(load_file(options.test_file), options.test_file)
-    texts = [options.text_column, *([options.text_pair_column] if options.text_pair_column else [])]
+    run = {"text_column": "text", "label_column": "label", **record_of(options.checkpoint)}
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    columns = ("text_column", "text_pair_column", "label_column", "label_separator")
+    text, pair, label, separator = (given.get(name, run.get(name)) for name in columns)
+    texts = [text, pair] if pair else [text]
     for column in texts:
         rows.check_text(column)
     names = tuple(config.id2label[number] for number in range(config.num_labels))
-    labels = Labels(config.problem_type or SINGLE, names, options.label_column, options.label_separator)
+    labels = Labels(config.problem_type or SINGLE, names, label, separator)
     model = accelerator.prepare(load_model(AutoModelForSequenceClassification, options.checkpoint))
     with accelerator.main_process_first():
         longest = longest_input(tokenizer, config)
@@ -298,9 +327,9 @@ def main() -> None:
     parser.add_argument("checkpoint", help="a folder or a Hub id: a pre-trained model, or a sentiment classifier")
     parser.add_argument("--corpus", help="its text, as it was given to the training (default: the toy corpora)")
     parser.add_argument("--test-file", help="of a classifier: labelled rows, as .csv, .tsv, .json, .jsonl or .parquet")
-    parser.add_argument("--text-column", default="text", help="its column of texts")
+    parser.add_argument("--text-column", help="its column of texts (default: as in training, as for the next three)")
     parser.add_argument("--text-pair-column", help="its column of second texts, if there is one")
-    parser.add_argument("--label-column", default="label", help="its column of labels")
+    parser.add_argument("--label-column", help="its column of labels")
     parser.add_argument("--label-separator", help="stands between labels, where a cell can hold several")
     parser.add_argument("--output", type=Path, help="write the results there, as JSON")
     options = parser.parse_args()
@@ -319,7 +348,8 @@ def main() -> None:
     else:
         folder = options.corpus or str(CORPORA / "stories")
         if (Path(folder) / "test.jsonl").is_file():
-            corpus, packed = load_corpus(folder, columns=["sentences"]), False
+            corpus = load_corpus(folder, columns=["sentences"], splits=["train", "test"])
+            packed = bool(record_of(options.checkpoint).get("pack"))
         else:
             corpus, packed = own_text(options.checkpoint, folder, pairs=architecture == pretrained[0])
         results = pretraining_report(options.checkpoint, corpus, accelerator, packed)

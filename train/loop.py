@@ -157,7 +157,7 @@ def start(options: LoopOptions) -> Accelerator:
         options.repo_id = options.repo_id or began.get("repo_id")  # for the card
     elif folder.is_file():
         raise ValueError(f"{folder} is a file: give another --output-dir")
-    elif folder.is_dir() and any(not path.name.startswith(RECORD) for path in folder.iterdir()):
+    elif folder.is_dir() and any(not path.name.startswith("run.") for path in folder.iterdir()):
         raise ValueError(f"{folder} is not empty: resume the run in it with --resume, or give another --output-dir")
     accelerator.wait_for_everyone()  # before the folder is written to
     return accelerator

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from accelerate import Accelerator
 from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, PreTrainedTokenizerBase
 
 from toybert.train import cli
@@ -18,7 +19,7 @@ from toybert.train.loop import LoopOptions, Progress, finish, option, start, tra
 from toybert.train.plots import plot_pretraining
 from toybert.train.sentences import document_numbers
 from toybert.train.stream import StreamedBatches, as_rows, head_of, open_stream
-from toybert.train.vocabulary import TOKENIZERS, learn_tokenizer
+from toybert.train.vocabulary import TOKENIZERS, learn_tokenizer, load_learnt, save_learnt
 
 # What `--recipe` changes: the plain way to train that this project began with, for comparison.
 RECIPES: dict[str, dict[str, Any]] = {
@@ -37,6 +38,7 @@ RECIPES: dict[str, dict[str, Any]] = {
 }
 
 
+VOCABULARY = "run.vocabulary"  # in the run's folder: the tokenizer that it has learnt
 # The options that `--init-from` takes out of its checkpoint: they are at their defaults then.
 GIVEN = (
     "vocab_size", "min_frequency", "tokenizer", "num_hidden_layers", "hidden_size", "num_attention_heads",
@@ -65,7 +67,7 @@ class PretrainOptions(LoopOptions, TextOptions):
     num_attention_heads: int = option("Heads of a layer, which share its width.", 4)
     intermediate_size: int | None = option("The width inside a feed-forward (default: 4 x hidden_size).", None)
     max_length: int = option("The most tokens of an input, with [CLS] and [SEP].", 64)
-    nsp: bool = option("Learn next sentences too, and not masked words alone.", True)
+    nsp: bool = option("Learn next sentences too; --no-nsp learns masked words alone.", True)
     pack: bool | None = option(
         "Fill inputs with neighbouring sentences (default: yes, but for a folder of train.jsonl and others).", None
     )
@@ -124,8 +126,8 @@ def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
     text = head_of(stream, options) if stream else load_text(options, seed=options.seed, pairs=options.nsp)
     accelerator = start(options)
 
-    tokenizer, max_length = make_tokenizer(options, text)
-    with accelerator.main_process_first():  # it tokenises, the others find what it made
+    with accelerator.main_process_first():  # it learns the words and tokenises, the others find what it made
+        tokenizer, max_length = make_tokenizer(options, text, accelerator)
         mlm = {"mlm_probability": options.mlm_probability, "seed": options.seed}
         training = make_dataset(options, text.training, tokenizer, max_length, **mlm)
         validation = make_dataset(options, text.validation, tokenizer, max_length)
@@ -155,15 +157,22 @@ def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
     return {**progress.validation[-1], "seconds": progress.seconds}
 
 
-def make_tokenizer(options: PretrainOptions, text: Text) -> tuple[PreTrainedTokenizerBase, int]:
-    """Learns a tokenizer from the training documents, or takes that of a checkpoint; and the longest input."""
+def make_tokenizer(
+    options: PretrainOptions, text: Text, accelerator: Accelerator
+) -> tuple[PreTrainedTokenizerBase, int]:
+    """Learns a tokenizer from the training documents, or takes that of a checkpoint; and the longest input.
+
+    What was learnt is kept for the other processes and for a resume: word pieces come out otherwise each time.
+    """
     if options.init_from:
         tokenizer, config = load_tokenizer(options.init_from), load_config(options.init_from)
         check_vocabulary(tokenizer, config, options.init_from)
         return tokenizer, longest_input(tokenizer, config)
-    sentences = in_slices(text.training["sentences"])
-    kind, max_length = options.tokenizer, options.max_length
-    return learn_tokenizer(kind, sentences, options.vocab_size, options.min_frequency, max_length), max_length
+    kind, max_length, folder = options.tokenizer, options.max_length, Path(options.output_dir) / VOCABULARY
+    if accelerator.is_main_process and not (options.resume and folder.is_dir()):
+        sentences = in_slices(text.training["sentences"])
+        save_learnt(learn_tokenizer(kind, sentences, options.vocab_size, options.min_frequency, max_length), folder)
+    return load_learnt(kind, folder), max_length
 
 
 def make_dataset(

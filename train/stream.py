@@ -14,7 +14,7 @@ from datasets.distributed import split_dataset_by_node
 
 from toybert.train.batches import Batches
 from toybert.train.data import Batch
-from toybert.train.documents import READERS, Text, TextOptions, as_documents
+from toybert.train.documents import Text, TextOptions, as_documents, csv_format, reader_of
 from toybert.train.sampler import LengthBatchSampler
 
 WINDOW = 2000  # documents that are there at a time, to shuffle and to make pairs among
@@ -30,14 +30,14 @@ def open_stream(options: TextOptions) -> datasets.IterableDataset:
     """
     path = Path(options.corpus)
     tables = sorted(path.glob("train*.*")) or sorted(path.glob("*.*")) if path.is_dir() else [path]
-    tables = [file for file in tables if file.suffix in READERS]
+    tables = [file for file in tables if reader_of(file)]
     source: dict[str, Any]
     if files := options.text_files():  # a blank line ends a document
         source = {"path": "text", "data_files": [str(file) for file in files], "sample_by": "paragraph"}
     elif tables:
-        source = {"path": READERS[tables[0].suffix], "data_files": [str(file) for file in tables]}
+        source = {"path": reader_of(tables[0]), "data_files": [str(file) for file in tables]}
         if source["path"] == "csv":
-            source |= {"sep": "\t" if tables[0].suffix == ".tsv" else ",", "keep_default_na": False}
+            source |= csv_format(tables[0])
     else:
         source = {"path": options.corpus, "name": options.corpus_config}
     if missing := [file for file in source.get("data_files", []) if not Path(file).is_file()]:

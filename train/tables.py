@@ -107,6 +107,8 @@ def load_cells(path: str, separator: str, quoting: int) -> Dataset:
         quoting=quoting,
         encoding="utf-8-sig",
         na_filter=False,
+        names=header,
+        header=0,
         features=Features({name: Value("string") for name in header}),
         skip_blank_lines=len(header) > 1,  # of a single column, it is a row without text
     )
@@ -148,6 +150,7 @@ def check_cells(path: str, **dialect: Any) -> tuple[list[str], int]:
             raise ValueError(f"line {lines.line_num} of {path} cannot be split into cells: {error}") from error
     if not header or not number:
         raise ValueError(f"{path} has no rows" if header else f"{path} is empty")
+    header = [name or f"column {place}" for place, name in enumerate(header, start=1)]  # an index has no name
     for name in header:
         if header.count(name) > 1:
             raise ValueError(f"the first line of {path} has {name[:40]!r} twice; it should name the columns")

@@ -1,5 +1,7 @@
 """Vocabularies: the words or the word pieces of a text, learnt from it, in a tokenizer that loads anywhere."""
 
+import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,7 +53,24 @@ def learn_word_pieces(texts: Iterable[list[str]], vocab_size: int, min_frequency
         path = Path(folder) / "vocab.txt"
         path.write_text("".join(f"{piece}\n" for piece in sorted(vocabulary, key=vocabulary.__getitem__)), "utf-8")
         save_stock_tokenizer(BertTokenizerFast.from_pretrained(folder, do_lower_case=True), Path(folder))
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+        return load_learnt("wordpiece", Path(folder))
+
+
+def save_learnt(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Keeps a learnt tokenizer for `load_learnt`, whole or not at all."""
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    for path in (unfinished, folder):
+        shutil.rmtree(path, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    tokenizer.save_pretrained(unfinished)
+    os.replace(unfinished, folder)
+
+
+def load_learnt(kind: str, folder: Path) -> PreTrainedTokenizerBase:
+    """Gives back the tokenizer of a kind that was learnt before."""
+    if kind == "word":
+        return type(load_tokenizer(ROOT)).from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
     for name in ("backend", "is_local", "local_files_only"):  # facts about this loading, that would be saved
         tokenizer.init_kwargs.pop(name, None)
     return tokenizer
