@@ -27,7 +27,7 @@ A ToyBERT, which is BERT in a few hundred lines: {c.num_hidden_layers} layers, {
 from transformers import pipeline
 
 model = pipeline("{task}", model="{where}", trust_remote_code=True)
-print(model("{example}"))
+print(model({example}))
 ```
 
 `trust_remote_code=True` runs the Python files of this folder: read them, and pin the `revision` that you have read.
@@ -42,8 +42,7 @@ print(model("{example}"))
 |---|---|---|
 {results}
 
-That split was looked at after each epoch; `python -m toybert.train.evaluate` measures the test split, beside better
-baselines.
+That split was looked at after each epoch: `python -m toybert.train.evaluate` measures on other text.
 
 ![Losses and accuracies](figures/{picture}.png)
 
@@ -73,15 +72,23 @@ STEPS = {
     "pretrain": (
         "fill-mask",
         "pretraining",
-        "[MASK]",
+        '"[MASK]"',
         "Next-sentence class **1 says that B follows A**; in Google's and transformers' BERT it is 0 that does.",
     ),
     "finetune": (
         "text-classification",
         "finetuning",
-        "Some text.",
+        '"Some text."',
         "It gives one of its classes to any text, also to one that belongs to none.",
     ),
+}
+# The last two where a classifier has no single class to give.
+OTHER_PROBLEMS = {
+    "multi_label_classification": (
+        '"Some text.", top_k=None',
+        "It gives each of its classes a probability by itself, for any text: several may be high, or none.",
+    ),
+    "regression": ('"Some text."', "It gives a number to any text, also to one that has none."),
 }
 
 
@@ -124,6 +131,10 @@ def write_card(
         print(f"left {path} as it is: somebody has written it")
         return
     task, picture, example, limit = STEPS[step]
+    if step == "finetune":
+        example, limit = OTHER_PROBLEMS.get(model.config.problem_type, (example, limit))
+        if options.text_pair_column:
+            example = example.replace('"Some text."', '{"text": "Some text.", "text_pair": "Another."}')
     if not getattr(options, "nsp", True):
         limit = "It learnt masked words alone: it has no head for next sentences."
     figures = [

@@ -11,6 +11,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.ticker import MaxNLocator
 from transformers import PreTrainedTokenizerBase
 
 Entries = list[dict[str, float]]
@@ -57,6 +58,7 @@ def accuracy_curve(axes: Any, validation: Entries, names: dict[str, str], title:
             axes.plot(*zip(*points, strict=True), marker="o", markersize=4, label=label)
             lowest = min(lowest, *(value for _, value in points), 0.0)  # a correlation can be negative
     axes.set(title=f"{title} by epoch", xlabel="epoch", ylabel=title.lower(), ylim=(lowest, 1.02))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
     if axes.lines:
         axes.legend()

@@ -11,10 +11,11 @@ import datasets
 from accelerate import Accelerator
 from accelerate.utils import gather_object, send_to_device
 from datasets.distributed import split_dataset_by_node
+from datasets.exceptions import DatasetsError
 
 from toybert.train.batches import Batches
 from toybert.train.data import Batch
-from toybert.train.documents import Text, TextOptions, as_documents, csv_format, reader_of
+from toybert.train.documents import Text, TextOptions, as_documents, csv_format, one_line, reader_of
 from toybert.train.sampler import LengthBatchSampler
 
 WINDOW = 2000  # documents that are there at a time, to shuffle and to make pairs among
@@ -57,7 +58,10 @@ def head_of(stream: datasets.IterableDataset, options: TextOptions) -> Text:
     Raises:
         ValueError: there are too few.
     """
-    rows = list(stream.take(HEAD))
+    try:
+        rows = list(stream.take(HEAD))
+    except (DatasetsError, ValueError, OSError) as error:
+        raise ValueError(f"{options.corpus} could not be read: {one_line(error.__cause__ or error)}") from error
     held_out = [row for row in rows if is_held_out(row)]
     learnt = [row for row in rows if not is_held_out(row)]
     if len(held_out) < 2 or len(learnt) < 2:
