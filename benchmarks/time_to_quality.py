@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 from benchmarks import CORES, common, peers
 from toybert.train.pretrain import RECIPES
 
-# The best recipe that `--tune` has found for HF Trainer with AdamW, beginning at what our own recipe has beside Muon;
+# A recipe for HF Trainer with AdamW: what our own has beside Muon, until what `--tune` finds is put here;
 # `pairs` and `grouped` are how its rows are fed.
 BEST_ADAMW: dict[str, Any] = {
     "epochs": 8,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForPreTraining, AutoTokenizer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -105,3 +106,15 @@ def download(requirement: str, *options: str) -> Path:
             if not folder.is_dir():  # else another process was faster
                 raise
     return folder
+
+
+def history(folder: Path) -> dict[str, Any]:
+    """What a run has logged, save how long it took."""
+    return {k: v for k, v in json.loads((folder / "history.json").read_text()).items() if k != "seconds"}
+
+
+def assert_same_run(a: Path, b: Path) -> None:
+    assert history(a) == history(b)
+    weights, others = load_file(a / "model.safetensors"), load_file(b / "model.safetensors")
+    assert weights.keys() == others.keys()
+    assert all(torch.equal(weights[name], others[name]) for name in weights)

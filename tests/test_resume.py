@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers import assert_same_run, history
 from safetensors.torch import load_file
 
 import toybert.train.checkpoint as checkpoint
@@ -49,17 +50,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory, stories: str) -> Path:
     folder = tmp_path_factory.mktemp("run") / "whole"
     pretrain(folder, stories)
     return folder
-
-
-def history(folder: Path) -> dict[str, Any]:
-    return {k: v for k, v in json.loads((folder / "history.json").read_text()).items() if k != "seconds"}
-
-
-def assert_same_run(a: Path, b: Path) -> None:
-    assert history(a) == history(b)
-    weights, others = load_file(a / "model.safetensors"), load_file(b / "model.safetensors")
-    assert weights.keys() == others.keys()
-    assert all(torch.equal(weights[name], others[name]) for name in weights)
 
 
 @pytest.fixture
