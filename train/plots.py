@@ -58,7 +58,7 @@ def accuracy_curve(axes: Any, validation: Entries, names: dict[str, str], title:
             axes.plot(*zip(*points, strict=True), marker="o", markersize=4, label=label)
             lowest = min(lowest, *(value for _, value in points), 0.0)  # a correlation can be negative
     axes.set(title=f"{title} by epoch", xlabel="epoch", ylabel=title.lower(), ylim=(lowest, 1.02))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(alpha=0.3)
     if axes.lines:
         axes.legend()
