@@ -75,8 +75,8 @@ READERS = {"pretrain": pretrain, "time_to_quality": time_to_quality, "inference"
 def collect(folder: Path) -> dict[str, Any]:
     """Gives the rows of every benchmark that has left its results in a folder, and how each was run."""
     rows: list[dict[str, Any]] = []
-    runs, floor, overhead = {}, {}, None
-    for name in (*READERS, "overhead"):
+    runs, floor, overhead, times = {}, {}, None, None
+    for name in (*READERS, "overhead", "profile"):
         path = folder / f"{name}.json"
         if not path.exists():
             print(f"left out {name}: there is no {path}")
@@ -86,6 +86,9 @@ def collect(folder: Path) -> dict[str, Any]:
         if name == "overhead":
             overhead = {each: round(record["results"]["overhead"][each], 4) for each in ("median", "q1", "q3")}
             continue
+        if name == "profile":
+            times = {group: round(seconds, 4) for group, seconds in record["results"]["AdamW, dropout 0"].items()}
+            continue
         rows += READERS[name](record["results"])
         if name == "pretrain" and "toy" in record["results"]:
             toy = record["results"]["toy"]["rows"]
@@ -93,17 +96,19 @@ def collect(folder: Path) -> dict[str, Any]:
                 row: round(found["share_of_floor"]["median"], 3) for row, found in toy.items() if row[:4] == "ours"
             }
             floor["with Muon"] = round(toy["ours, default recipe"]["share_with_muon"]["median"], 3)
-    return {"rows": rows, "share_of_floor": floor, "overhead_of_accelerate": overhead, "runs": runs}
+    return {"rows": rows, "share_of_floor": floor, "overhead_of_accelerate": overhead, "profile": times, "runs": runs}
 
 
 def block(found: dict[str, Any]) -> str:
     """Writes the README's table."""
-    lines = []
+    lines: dict[str, list[str]] = {}
     for row in found["rows"]:
         ratio = f"{'at least ' if row['at_least'] else ''}**{row['median']:.2f}** ({row['q1']:.2f} - {row['q3']:.2f})"
-        lines.append((f"{row['group']}: {row['what']}", row["peer"], ratio))
-    text = common.table(("", "against", "ours is faster by (quartiles)"), lines)
-    floor, overhead = found["share_of_floor"], found["overhead_of_accelerate"]
+        lines.setdefault(f"{row['group']}: {row['what']}", []).append(f"{row['peer']} {ratio}")
+    text = common.table(
+        ("", "by how much ours is faster than ... (quartiles)"), [(what, "; ".join(by)) for what, by in lines.items()]
+    )
+    floor, overhead, times = found["share_of_floor"], found["overhead_of_accelerate"], found["profile"]
     if floor:
         text += (
             f"\n\nThe matrix products that an epoch of the shipped size can't do without would alone take "
@@ -115,6 +120,11 @@ def block(found: dict[str, Any]) -> str:
             f" accelerate and the log cost {overhead['median']:.1%} ({overhead['q1']:.1%} - {overhead['q3']:.1%}) over "
             "a bare loop."
         )
+    if times:
+        whole = times["all"]
+        largest = sorted((name for name in times if name != "all"), key=times.__getitem__, reverse=True)[:5]
+        shares = ", ".join(f"{name} {times[name] / whole:.0%}" for name in largest)
+        text += f" With AdamW and without dropout, that epoch's time goes into: {shares}."
     return text
 
 

@@ -15,11 +15,11 @@ ARGUMENTS = {
     "inference": ["--rows", "one"],
     "scaling": ["--parts", "processes"],
     "overhead": [],
+    "profile": [],
 }
 
 
 @pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
-@pytest.mark.skipif(not (ROOT / "figures" / "speed.json").exists(), reason="nothing has been measured")
 def test_the_cards_table_of_speed_says_what_was_measured() -> None:
     code = (
         "import json; from benchmarks.summary import FIGURES, block;"
@@ -47,9 +47,13 @@ def data(tmp_path: Path) -> Path:
     for name, lines in {
         "sst2/train.tsv": ["label\tsentence", *[f"1\t{good}", f"0\t{bad}"] * 8],
         "sst2/dev.tsv": ["label\tcontent", f"1\t{good}", f"0\t{bad}"],
-        "sentence_polarity/rt-polarity.pos": [good] * 20,
-        "sentence_polarity/rt-polarity.neg": [bad] * 20,
-        "sms_spam/SMSSpamCollection": ["Label\tSMS", *['ham\tsee you at "six"', "spam\twin a prize"] * 10],
+        "sentence_polarity/rt-polarity.pos": [f"{good} {number}" for number in range(20)],
+        "sentence_polarity/rt-polarity.neg": [f"{bad} {number}" for number in range(20)]
+        + [f"{bad} 1"],  # one stands there twice
+        "sms_spam/SMSSpamCollection": [
+            "Label\tSMS",
+            *[f'ham\tsee you at "{number}"\nspam\twin {number}' for number in range(10)],
+        ],
     }.items():
         path = tmp_path / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)

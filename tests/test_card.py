@@ -19,7 +19,7 @@ def write(folder: Path, step: str = "pretrain", **options: str) -> str:
     kind = {"pretrain": PretrainOptions, "finetune": FinetuneOptions}[step]
     folder.mkdir(exist_ok=True)
     model = SimpleNamespace(config=ToyBertConfig(vocab_size=1234), parameters=nn.Linear(9, 9).parameters)
-    results = [("accuracy", 0.87654, "a coin", 0.5)]
+    results = [("validation", "accuracy", 0.87654, "a coin", 0.5), ("test", "mean squared error", 0.2, "the mean", 2)]
     run = kind(output_dir=str(folder), **options)
     write_card(step, model, run, Progress(step=77, seconds=8.4), ["12 documents"], results)
     return (folder / "README.md").read_text(encoding="utf-8")
@@ -31,8 +31,9 @@ def test_the_metadata_are_valid_and_hold_the_figures(tmp_path: Path, step: str, 
     data = ModelCard.load(tmp_path / "mine" / "README.md").data
     assert (data.library_name, data.pipeline_tag, data.model_name) == ("transformers", task, "mine")
     assert "custom_code" in data.tags
-    (result,) = data.eval_results
-    assert (result.dataset_name, result.dataset_split, result.metric_value) == ("tales", "validation", 0.8765)
+    first, second = data.eval_results
+    assert (first.dataset_name, first.dataset_split, first.metric_value) == ("tales", "validation", 0.8765)
+    assert (second.dataset_split, second.metric_type, second.metric_value) == ("test", "mse", 0.2)
 
 
 def test_the_card_says_what_was_done_and_how_well(tmp_path: Path) -> None:
@@ -41,7 +42,8 @@ def test_the_card_says_what_was_done_and_how_well(tmp_path: Path) -> None:
         "# mine\n",
         'model="me/mine"',
         "- 12 documents\n",
-        "| accuracy | 87.7% | a coin 50.0% |",
+        "| validation: accuracy | 87.7% | a coin 50.0% |",
+        "| test: mean squared error | 0.200 | the mean 2.000 |",
         "--epochs 3 --learning-rate 0.5\n",
         "77 steps in 8 s",
         "1,234 tokens",

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -249,6 +250,23 @@ def test_curves_are_drawn_of_any_history(tmp_path: Path, train: list[dict[str, f
     for name in ("pretraining.png", "finetuning.png"):
         picture = plots.plt.imread(tmp_path / name)
         assert picture.std() > 0.01
+
+
+def test_held_out_losses_are_shown_whole_and_the_epoch_that_is_kept_is_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(plots, "save", lambda figure, path: drawn.append(figure))
+    figures = {"mlm_loss": 2.0, "mlm_accuracy": 0.1, "nsp_accuracy": 0.5, "loss": 1.0, "accuracy": 0.5}
+    history = [{"step": s, "epoch": s, "nsp_loss": loss, **figures} for s, loss in ((1, 1.7), (2, float("nan")))]
+    progress = Progress(train=[{**history[0], "nsp_loss": 9.0}], validation=history)
+    plots.plot_pretraining(progress, tmp_path)
+    plots.plot_finetuning(progress, tmp_path, kept=2)
+    plots.plot_finetuning(progress, tmp_path)
+    assert 1.7 < drawn[0].axes[1].get_ylim()[1] < 2
+    marked = [[line.get_xdata()[0] for line in each.axes[1].lines if line.get_label() == "kept"] for each in drawn[1:]]
+    assert marked == [[2], []]
+    plots.plt.close("all")
 
 
 def test_a_curve_has_each_step_once_in_order_and_leaves_out_what_is_no_number() -> None:

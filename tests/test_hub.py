@@ -152,6 +152,12 @@ for repo, (module, *options) in runs.items():
     options += ["--output-dir", f"{top}/{repo}", "--epochs", "1", "--push-to-hub", "--repo-id", repo]
     facts[f"first, {repo}"], facts[f"second, {repo}"] = call(module, *options), call(module, *options, "--resume")
 facts["from nothing"] = call("finetune", "--model", "me/nothing", "--output-dir", f"{top}/nothing")
+facts["figures"] = {}
+for name, pin in (("main", ()), ("tagged", ("--revision", "v1"))):
+    file = f"{top}/{name}.json"
+    facts[name] = call("evaluate", "me/edited", *pin, "--corpus", f"{top}/stories", "--output", file)
+    facts["figures"][name] = json.load(open(file))["nsp"]["loss"] if os.path.exists(file) else None
+facts["no such tag"] = call("finetune", "--model", "me/edited", "--revision", "v9", "--output-dir", f"{top}/nothing")
 facts["from BERT"] = call("convert", "me/bert", f"{top}/from_bert")
 facts["to BERT"] = call("convert", "me/private", f"{top}/from_toybert")
 facts["answers"] = {
@@ -262,7 +268,7 @@ def hub(top):
         hub.pinned = add(hub, "me/edited", files)
         hub.repos["me/edited"].refs["v1"] = hub.pinned
         model = AutoModelForPreTraining.from_pretrained(ROOT, trust_remote_code=True)
-        model.nsp_head.bias.data.fill_(2.0)
+        model.nsp_head.bias.data.copy_(torch.tensor([2.0, -9.0]))
         model.save_pretrained(top / "edited")
         code = {CODE[1]: files[CODE[1]] + b"\n\nToyBertModel.constant = 2\n"}
         add(hub, "me/edited", files | model_files(top / "edited") | code)
@@ -414,6 +420,14 @@ def test_an_uploaded_run_answers_from_the_hub_as_from_its_folder(said, top):
 def test_fine_tuning_what_the_hub_does_not_have_names_it(said):
     assert said["from nothing"]["code"] == 1
     assert said["from nothing"]["text"].startswith("error: me/nothing is not")
+
+
+def test_the_scripts_take_a_checkpoint_as_it_was_when_it_was_tagged(said):
+    for name in ("main", "tagged"):
+        assert said[name]["code"] == 0, said[name]["text"]
+    assert said["figures"]["tagged"] < said["figures"]["main"]  # since then, its head for pairs was spoilt
+    assert said["no such tag"]["code"] == 1
+    assert "v9" in said["no such tag"]["text"]
 
 
 def test_a_bert_of_the_hub_can_be_converted(said, top):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from transformers import AutoTokenizer, pipeline
 
 from toybert.train import evaluate, finetune
 from toybert.train.best import Best
-from toybert.train.classify import compare, measure
+from toybert.train.classify import beside, compare, measure
 from toybert.train.data import FinetuneDataset
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.labels import MULTI, REGRESSION, SINGLE, learn_labels
@@ -76,6 +77,7 @@ def config_of(folder: Path) -> dict[str, Any]:
         ([1, -1, 1], SINGLE, ("-1", "1")),
         (["10", "9", "9"], SINGLE, ("9", "10")),
         (["1", "2", "many"], SINGLE, ("1", "2", "many")),
+        (["food", " food", "bus\t"], SINGLE, ("bus", "food")),
         ([True, False], SINGLE, ("False", "True")),
         ([0.5, 2.0], REGRESSION, ("label",)),
         (["0.5", "2", "1e-3"], REGRESSION, ("label",)),
@@ -87,7 +89,7 @@ def test_what_labels_stand_for_is_told_from_them(values: list[Any], problem_type
     assert (labels.problem_type, labels.names) == (problem_type, names)
     encoded = labels.encode(table(label=values))
     if problem_type == SINGLE:
-        assert [names[index] for index in encoded] == [str(value) for value in values]
+        assert [names[index] for index in encoded] == [str(value).strip() for value in values]
     elif problem_type == MULTI:
         assert encoded.tolist() == [[1, 1], [0, 0], [0, 1]]
     else:
@@ -110,6 +112,9 @@ def test_a_guess_can_be_overruled() -> None:
     assert learn_labels(stars, "label", None, REGRESSION).encode(stars).tolist() == [1, 5, 3]
     versions = table(label=["1.5", "2.0", "2.0"])
     assert learn_labels(versions, "label", None, SINGLE).names == ("1.5", "2.0")
+    tags = table(label=[["red", None, ""], [" red "], ["big"]])
+    labels = learn_labels(tags, "label", None, None)
+    assert (labels.names, labels.encode(tags).tolist()) == (("big", "red"), [[0, 1], [0, 1], [1, 0]])
     tags = table(label=["red; big", "", "big"])
     labels = learn_labels(tags, "label", ";", None)
     assert (labels.problem_type, labels.names) == (MULTI, ("big", "red"))
@@ -185,8 +190,9 @@ def test_json_and_parquet_keep_their_types(tmp_path: Path) -> None:
         ("t.csv", "text,label\na,b\nc\n", "line 3 of .*t.csv has 1 cells, its first 2"),
         ("t.csv", 'text,label\n"a,b\nc,d\n', "of .*t.csv cannot be split into cells: unexpected end of data"),
         ("t.csv", "text,text\na,b\n", "has 'text' twice; it should name the columns"),
-        ("t.csv", b"text,label\ncaf\xe9,b\n", "t.csv is not text in UTF-8"),
-        ("t.csv", "text,label\na,b\n".encode("utf-16"), "t.csv is not text in UTF-8"),
+        ("t.csv", b"text,label\ncaf\xe9,b\n", "line 2 of .*t.csv is not in UTF-8: save it as UTF-8"),
+        ("t.csv", "text,label\na,b\n".encode("utf-16"), "line 1 of .*t.csv is not in UTF-8: save it as UTF-8"),
+        ("t.csv", "text,label\na,b\n".encode("utf-16-le"), "line 1 of .*t.csv has a NUL byte: .* UTF-16; save it as"),
         ("t.jsonl", "{}\nnot json\n", "line 2 of .*t.jsonl is not JSON"),
         ("t.json", "not json", "t.json cannot be read as json"),
         ("t.parquet", "not parquet", "t.parquet cannot be read as parquet"),
@@ -346,7 +352,10 @@ def test_a_run_keeps_names_measures_and_predicts(run: Callable, tmp_path: Path, 
         answer = classifier(row["what"])[0]
         assert row["predicted"] == answer["label"]
         assert float(row[f"p({answer['label']})"]) == pytest.approx(answer["score"], abs=1e-3)
-    assert "| macro-F1 |" in (folder / "README.md").read_text()
+    card = (folder / "README.md").read_text()
+    assert all(f"| {split}: macro-F1 |" in card for split in ("validation", "test"))
+    assert "- Classes: `age`, `cool`, `hot`\n" in card
+    assert re.search("- left out 1 of the .* rows of the (train|validation) split: they have no word\n", card)
 
 
 def test_several_labels_a_text_are_learnt(run: Callable, tmp_path: Path) -> None:
@@ -374,6 +383,10 @@ def test_numbers_are_regressed_on_for_pairs_of_texts(run: Callable, tmp_path: Pa
     assert (tmp_path / "run" / "predictions.csv").read_text().startswith("a,b,near,predicted\n")
     baseline = json.loads((tmp_path / "run" / "results.json").read_text())["test"]["baseline"]
     assert baseline["loss"] == pytest.approx(2 / 9, rel=1e-4)
+    card = (tmp_path / "run" / "README.md").read_text()
+    for split in ("validation", "test"):
+        assert re.search(rf"\| {split}: mean squared error \| 0\.\d{{3}} \| the mean in training 0\.222 \|", card)
+        assert re.search(rf"\| {split}: correlation \(Pearson's\) \| -?0\.\d{{3}} \| .* 0\.000 \|", card)
 
 
 def test_a_test_file_without_labels_is_predicted_all_the_same(run: Callable, tmp_path: Path) -> None:
@@ -474,6 +487,30 @@ def test_a_bad_test_file_is_refused_before_anything_is_written(run: Callable, tm
         with pytest.raises(ValueError, match=message):
             run(train_file=train, test_file=write(tmp_path / "test.csv", content))
         assert not (tmp_path / "run").exists()
+
+
+def test_names_of_classes_break_neither_the_card_nor_the_log(
+    run: Callable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kinds = ["a | b", "<b>c</b>", "two\nlines", "`code`"]
+    rows = [{"text": text, "label": kind} for text in COLOURS for kind in kinds] * 4
+    run(train_file=write_rows(tmp_path / "train.jsonl", rows))
+    said, card = capsys.readouterr().out, (tmp_path / "run" / "README.md").read_text()
+    assert "one of 4 classes: <b>c</b>, `code`, a | b, two lines (single" in said
+    assert "recall of two lines" in said
+    assert "- Classes: `<b>c</b>`, `'code'`, `a | b`, `two lines`\n" in card
+    assert list(config_of(tmp_path / "run")["id2label"].values()) == sorted(kinds)
+
+
+def test_of_many_classes_the_lowest_recalls_are_listed() -> None:
+    names = [f"kind {number}" for number in range(30)]
+    labels = torch.arange(30)
+    logits = torch.nn.functional.one_hot((labels + (labels % 10 == 7)) % 30, 30).float()  # three are taken for others
+    listed = beside(compare(logits, labels, labels, names), "training").splitlines()
+    assert listed[0].endswith("the commonest class in training")
+    assert sum("recall" in line for line in listed) == 21
+    assert all("0.000" in line for line in listed if re.search("kind [0-9]*7 ", line))
+    assert listed[-1] == "  these 20 classes have the lowest recall of 30"
 
 
 def test_a_classifier_of_other_classes_is_no_start(run: Callable, tmp_path: Path) -> None:

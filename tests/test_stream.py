@@ -14,8 +14,9 @@ from safetensors.torch import load_file
 
 import toybert.train.loop as loop
 import toybert.train.stream as stream
+from toybert.train.documents import TextOptions
 from toybert.train.pretrain import PretrainOptions, train_pretraining
-from toybert.train.stream import StreamedBatches, is_held_out, open_stream
+from toybert.train.stream import StreamedBatches, as_rows, is_held_out, open_stream
 
 OPTIONS: dict[str, Any] = {"streaming": True, "epochs": 2, "max_steps": 16, "dropout": 0.1, "batch_size": 8}
 
@@ -58,12 +59,16 @@ class Window:
         return [self.documents[row]["sentences"][0] for row in rows]
 
 
+def is_test(row: dict[str, Any]) -> bool:
+    return is_held_out(row, PretrainOptions(output_dir="x"))
+
+
 def read(corpus: Path, process: int, processes: int, state: Any = None) -> StreamedBatches:
     options = PretrainOptions(output_dir="x", corpus=str(corpus))
     accelerator: Any = SimpleNamespace(
         process_index=process, num_processes=processes, gradient_accumulation_steps=1, device=torch.device("cpu")
     )
-    batches = StreamedBatches(open_stream(options), Window, 4, 1000, accelerator, seed=0)
+    batches = StreamedBatches(open_stream(options), Window, is_test, 4, 1000, accelerator, seed=0)
     if state:
         batches.load_state_dict({"places": [state] * processes})
     return batches
@@ -75,11 +80,11 @@ def test_a_pass_gives_every_document_to_one_process_once(corpora: dict[str, Path
     for process in range(processes):
         batches = read(corpora["table"], process, processes)
         batches.stream.set_epoch(1)
-        part = [row for row in batches.stream if not is_held_out(row)]
+        part = [row for row in batches.stream if not is_test(row)]
         windows = [row for window in islice(batches._windows(), 6) for row in window]
         assert windows[: len(part)] == part
         seen += [row["sentences"][0] for row in part]
-    learnt = [story(number) for number in range(90) if not is_held_out({"sentences": story(number)})]
+    learnt = [story(number) for number in range(90) if not is_test({"sentences": story(number)})]
     assert sorted(seen) == sorted(sentences[0] for sentences in learnt)
     assert 0 < len(learnt) < 90
 
@@ -122,6 +127,43 @@ def test_a_streamed_run_resumes_exactly_and_leaves_no_text_on_the_disk(
     weights, others = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "resumed"))
     assert all(torch.equal(weights[name], others[name]) for name in weights)
     assert len(list((tmp_path / "cache").rglob("*.arrow"))) == 2  # of the beginning: learnt from, and held out
+
+
+def test_a_copy_of_a_document_is_held_out_with_it_whatever_stands_beside_it() -> None:
+    options = PretrainOptions(output_dir="x", text_column="said")
+    for number in range(40):
+        rows = [{"id": copy, "said": f"text {number}"} for copy in range(3)]
+        assert len({is_held_out(row, options) for row in rows}) == 1
+    assert {is_held_out({"id": 0, "said": f"text {number}"}, options) for number in range(99)} == {True, False}
+
+
+def test_a_streamed_text_is_divided_as_one_that_is_there(tmp_path: Path) -> None:
+    """A line of spaces is blank, a byte order mark is no letter, and 007 is text."""
+    text = "\n \n".join("\n".join(story(number)) for number in range(90))
+    (tmp_path / "mine.txt").write_text(f"\ufeff{text}", encoding="utf-8")
+    lines = [f'{number},"{". ".join(story(number))}"' for number in range(90)]
+    (tmp_path / "mine.csv").write_text("\ufeffid,text\n" + "\n".join([*lines, "90,007", "91,NA"]), encoding="utf-8")
+    options = TextOptions(corpus=str(tmp_path / "mine.txt"))
+    rows = as_rows(list(open_stream(options)), options)
+    assert rows["sentences"][:] == [story(number) for number in range(90)]
+    options = TextOptions(corpus=str(tmp_path / "mine.csv"))
+    rows = as_rows(list(open_stream(options)), options)
+    assert rows["sentences"][:] == [[". ".join(story(number))] for number in range(90)] + [["007"], ["NA"]]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"a.csv": "id,text\n1,a,x\n2,b,y\n"}, r"line 2 of .*a\.csv has 3 columns, the first line 2"),
+        ({"a.csv": "id,text\n1,a\n", "b.csv": "text\na\n"}, r"b\.csv has other columns than .*a\.csv, .* id, text"),
+        ({"a.csv": "text\na\n", "b.jsonl": '{"text": "a"}\n'}, r"of several kinds, such as a\.csv and b\.jsonl"),
+    ],
+)
+def test_tables_that_a_stream_would_misread_are_refused(files: dict[str, str], message: str, tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        open_stream(TextOptions(corpus=str(tmp_path)))
 
 
 def test_what_can_not_be_streamed_is_refused(corpora: dict[str, Path], tmp_path: Path) -> None:

@@ -278,7 +278,8 @@ def test_finetuning_moves_every_parameter_and_learns(pretrained: Path, sentiment
     history = json.loads((tmp_path / "run" / "history.json").read_text())["validation"]
     assert [entry["epoch"] for entry in history] == list(range(1, 9))
     assert all({"train_accuracy", "accuracy", "loss"} <= set(entry) for entry in history)
-    assert "| accuracy | 100.0% | the commonest class 66.7% |" in (tmp_path / "run" / "README.md").read_text()
+    card = (tmp_path / "run" / "README.md").read_text()
+    assert "| validation: accuracy | 100.0% | the commonest class in training 66.7% |" in card
 
 
 def test_a_model_of_fewer_positions_is_finetuned_on_what_it_takes(sentiment: str, tmp_path: Path) -> None:

@@ -38,11 +38,11 @@ print(model({example}))
 
 ## Results
 
-| on the validation split | this model | without a network |
+| | this model | without a network |
 |---|---|---|
 {results}
 
-That split was looked at after each epoch: `python -m toybert.train.evaluate` measures on other text.
+The validation split was looked at after each epoch: `python -m toybert.train.evaluate` measures on other text.
 
 ![Losses and accuracies](figures/{picture}.png)
 
@@ -61,7 +61,10 @@ That split was looked at after each epoch: `python -m toybert.train.evaluate` me
 - {limit}
 - No licence is stated: add one to the head of this file before you publish it.
 """
+NUMBERS = ("mean squared error", "correlation (Pearson's)", "correlation of the ranks (Spearman's)")  # no shares
+Result = tuple[str, str, float, str, float]  # a split, a figure's name and value, its baseline and that one's value
 METRIC_TYPES = {  # as the Hub calls them, where it is not accuracy
+    "mean squared error": "mse",
     "macro-F1": "f1",
     "micro-F1": "f1",
     "correlation (Pearson's)": "pearsonr",
@@ -115,15 +118,23 @@ def command(step: str, options: Any) -> str:
     return shlex.join(words)
 
 
-def write_card(
-    step: str, model: Any, options: Any, progress: Any, data: list[str], results: list[tuple[str, float, str, float]]
-) -> None:
+def code(text: str) -> str:
+    """Writes any text as code in a line of Markdown, where none of its letters means anything."""
+    return "`" + " ".join(text.split()).replace("`", "'") + "`"
+
+
+def figure(name: str, value: float) -> str:
+    """Writes a figure: most are shares."""
+    return f"{value:.3f}" if name in NUMBERS else f"{value:.1%}"
+
+
+def write_card(step: str, model: Any, options: Any, progress: Any, data: list[str], results: list[Result]) -> None:
     """Writes README.md into a run's folder, unless one is there that a person wrote.
 
     Args:
         step: pretrain or finetune.
         data: sentences on what the run learnt from.
-        results: for each figure on the validation split its name and value, and its baseline's.
+        results: the figures, in the order of the table.
     """
     path = Path(options.output_dir) / "README.md"
     corpus = Path(getattr(options, "train_file", None) or options.corpus).name
@@ -139,10 +150,10 @@ def write_card(
         limit = "It learnt masked words alone: it has no head for next sentences."
     figures = [
         EvalResult(
-            task_type=task, dataset_type=corpus, dataset_name=corpus, dataset_split="validation",
+            task_type=task, dataset_type=corpus, dataset_name=corpus, dataset_split=split,
             metric_type=METRIC_TYPES.get(name, "accuracy"), metric_name=name, metric_value=round(value, 4),
         )
-        for name, value, _, _ in results
+        for split, name, value, _, _ in results
     ]  # fmt: skip
     name = path.parent.resolve().name
     tags = ["bert", "toybert", "custom_code"]
@@ -160,7 +171,10 @@ def write_card(
         where=options.repo_id or shown(options.output_dir),
         example=example,
         data="\n".join(f"- {sentence}" for sentence in data),
-        results="\n".join(f"| {name} | {value:.1%} | {other} {its:.1%} |" for name, value, other, its in results),
+        results="\n".join(
+            f"| {split}: {name} | {figure(name, value)} | {other} {figure(name, its)} |"
+            for split, name, value, other, its in results
+        ),
         picture=picture,
         command=command(step, options),
         p=progress,

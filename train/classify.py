@@ -26,7 +26,8 @@ METRICS = {
     MULTI: ("micro_f1", "macro_f1", "exact_match", "loss"),
     REGRESSION: ("loss", "pearson", "spearman"),
 }
-BASELINES = {SINGLE: "the commonest class", MULTI: "the labels that most rows have", REGRESSION: "the mean"}
+BASELINES = {SINGLE: "the commonest class", MULTI: "the labels of most rows", REGRESSION: "the mean"}
+MOST_RECALLS = 20  # that are listed
 
 
 class Numbered(Dataset):
@@ -112,15 +113,25 @@ def compare(logits: Tensor, labels: Tensor, training: Tensor, names: Sequence[st
     return {"model": measure(logits, labels, names), "baseline": measure(constant, labels, names)}
 
 
-def beside(compared: dict[str, dict[str, float]]) -> str:
-    """Lays out what `compare` gives for a terminal; every class has its recall."""
+def beside(compared: dict[str, dict[str, float]], where: str) -> str:
+    """Lays out what `compare` gives for a terminal; every class has its recall, or of many classes the lowest.
+
+    Args:
+        where: in which rows the baseline found what is commonest.
+    """
     figures, baseline = compared["model"], compared["baseline"]
     problem_type = next(kind for kind, names in METRICS.items() if names[0] in figures or kind == REGRESSION)
-    lines = [f"{'':34}model  {BASELINES[problem_type]}"]
+    lines = [f"{'':34}model  {BASELINES[problem_type]} in {where}"]
     for name in METRICS[problem_type]:
         lines.append(f"  {name.replace('_', ' '):29}{figures[name]:8.3f}{baseline[name]:8.3f}")
     recall = {name: value for name, value in figures.items() if name.startswith("recall_")}
-    return "\n".join([*lines, *(f"  {name.replace('_', ' of ', 1):29}{value:8.3f}" for name, value in recall.items())])
+    if (every := len(recall)) > MOST_RECALLS:
+        recall = {name: recall[name] for name in sorted(recall, key=recall.__getitem__)[:MOST_RECALLS]}
+    for name, value in recall.items():
+        lines.append(f"  {' '.join(name.replace('_', ' of ', 1).split()):29}{value:8.3f}")
+    if every > MOST_RECALLS:
+        lines.append(f"  these {MOST_RECALLS} classes have the lowest recall of {every}")
+    return "\n".join(lines)
 
 
 def write_predictions(

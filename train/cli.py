@@ -75,6 +75,8 @@ def run(main: Callable[[], Any]) -> None:
     logging.set_verbosity_error()
     # accelerate warns of the tied weight at each save
     standard_logging.getLogger("accelerate").setLevel(standard_logging.ERROR)
+    # `datasets` logs what it then raises, and we say it in a sentence
+    standard_logging.getLogger("datasets.packaged_modules").setLevel(standard_logging.CRITICAL)
     try:
         main()
     except KeyboardInterrupt as interruption:  # a training run says what its last checkpoint is

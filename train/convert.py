@@ -21,6 +21,7 @@ from toybert.train.hub import (
     CODE,
     ROOT,
     check_checkpoint,
+    check_revision,
     load_config,
     load_tokenizer,
     read_json,
@@ -48,9 +49,8 @@ def fetch(source: str | Path, revision: str | None) -> Path:
         OSError: there is no such source.
     """
     check_checkpoint(source)
+    check_revision(source, revision)
     if Path(source).is_dir():
-        if revision:
-            raise ValueError(f"{source} is a folder: a revision, here {revision}, is of an id on the Hub")
         return Path(source)
     folder = Path(snapshot_download(str(source), revision=revision, allow_patterns=[*SETTINGS, *WEIGHTS]))
     if not any(folder.glob(WEIGHTS[0])):

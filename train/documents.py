@@ -1,7 +1,9 @@
 """Text of one's own: whatever holds it, it is loaded as rows of sentences, and a part of it is held out."""
 
 import csv
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,10 @@ class TextOptions:
         if texts and tables:
             raise ValueError(f"{path} has texts such as {texts[0].name} and tables such as {tables[0].name}: name one")
         return texts
+
+    def column_of(self, names: Collection[str]) -> str:
+        """Gives the column of a table that should hold the text."""
+        return self.text_column or ("sentences" if "sentences" in names else "text")
 
     def has_splits(self) -> bool:
         """Tells whether `corpus` is a folder such as the repository's own, of train.jsonl and others."""
@@ -90,7 +96,7 @@ def load_text(options: TextOptions, *, seed: int, pairs: bool) -> Text:
     if "validation" in documents:
         count = len(np.unique(document_numbers(documents["validation"])))
         return Text(documents["train"], documents["validation"], documents.get("test"), f"{count:,} documents")
-    training, validation, how = hold_out(documents["train"], options.corpus, seed, pairs)
+    training, validation, how = hold_out(documents["train"], options, seed, pairs)
     return Text(training, validation, documents.get("test"), how)
 
 
@@ -120,11 +126,26 @@ def file_source(path: Path) -> dict[str, Any]:
     elif path.suffix.lower() == ".json":
         for _ in read_lines(path):
             pass
-    elif source["path"] == "csv":  # all columns are text: NA stays NA, and 007 stays 007
-        names = csv_columns(path)
-        columns = Features({name: Value("string") for name in names})
-        source |= {**csv_format(path), "names": names, "header": 0, "features": columns}
+    elif source["path"] == "csv":
+        source |= csv_source([path])
     return source
+
+
+def csv_source(files: Sequence[Path], most: int | None = None) -> dict[str, Any]:
+    """Gives what `load_dataset` has to be told about .csv or .tsv files: all columns are text, NA and 007 too.
+
+    Args:
+        most: rows of each file that are looked at; else all.
+
+    Raises:
+        ValueError: they are not alike, or one is not as `csv_columns` wants it.
+    """
+    names = csv_columns(files[0], most)
+    for file in files[1:]:
+        if csv_columns(file, most) != names:
+            raise ValueError(f"{file} has other columns than {files[0]}, which has {', '.join(names)}")
+    columns = Features({name: Value("string") for name in names})
+    return {**csv_format(files[0]), "names": names, "header": 0, "features": columns}
 
 
 def reader_of(path: Path) -> str | None:
@@ -135,11 +156,14 @@ def reader_of(path: Path) -> str | None:
 def csv_format(path: Path) -> dict[str, Any]:
     """Gives what pandas has to be told of a .csv, or of a .tsv, where quotes are text."""
     how = {"sep": "\t", "quoting": csv.QUOTE_NONE} if path.suffix.lower() == ".tsv" else {"sep": ","}
-    return {**how, "keep_default_na": False}
+    return {**how, "keep_default_na": False, "encoding": "utf-8-sig"}
 
 
-def csv_columns(path: Path) -> list[str]:
+def csv_columns(path: Path, most: int | None = None) -> list[str]:
     """Gives the names in the first line of a table; one that has none, as that of an index, gets its number.
+
+    Args:
+        most: rows that are looked at; else all.
 
     Raises:
         ValueError: it is empty, or has a row of another number of columns, which pandas would shift or cut.
@@ -151,7 +175,7 @@ def csv_columns(path: Path) -> list[str]:
     if not names:
         raise ValueError(f"{path} is empty")
     found = False
-    for row in rows:
+    for row in islice(rows, most):
         found |= bool(row)
         if row and len(row) != len(names):
             raise ValueError(f"line {rows.line_num} of {path} has {len(row)} columns, the first line {len(names)}")
@@ -171,7 +195,7 @@ def as_documents(rows: Dataset, where: str, options: TextOptions) -> Dataset:
     Raises:
         ValueError: there is no row, not the column, or something else than text in it.
     """
-    column = options.text_column or ("sentences" if "sentences" in rows.column_names else "text")
+    column = options.column_of(rows.column_names)
     if column not in rows.column_names:
         names = ", ".join(rows.column_names)
         raise ValueError(f"{where} has no column {column!r}, it has {names}: name one with --text-column")
@@ -195,7 +219,7 @@ def as_documents(rows: Dataset, where: str, options: TextOptions) -> Dataset:
     return rows if column == "sentences" else rows.rename_column(column, "sentences")
 
 
-def hold_out(rows: Dataset, where: str, seed: int, pairs: bool) -> tuple[Dataset, Dataset, str]:
+def hold_out(rows: Dataset, options: TextOptions, seed: int, pairs: bool) -> tuple[Dataset, Dataset, str]:
     """Divides a text into a larger part to learn from and a smaller one to measure on, and says how it did.
 
     Some documents are held out as a whole or, where there are not enough of them, the end of each.
@@ -209,14 +233,14 @@ def hold_out(rows: Dataset, where: str, seed: int, pairs: bool) -> tuple[Dataset
     documents, place = np.unique(number, return_inverse=True)
     candidates = documents[np.bincount(place, weights=lengths) >= least]
     if len(candidates) < 2 * least:
-        return hold_out_ends(rows, number, where, least)
+        return hold_out_ends(rows, number, options, least)
     count = max(least, round(HELD_OUT * len(candidates)))
     chosen = np.isin(number, np.random.default_rng(seed).choice(candidates, count, replace=False))
     how = f"{count:,} of {len(documents):,} documents, chosen at random (seed {seed})"
     return rows.select(np.flatnonzero(~chosen)), rows.select(np.flatnonzero(chosen)), how
 
 
-def hold_out_ends(rows: Dataset, number: np.ndarray, where: str, least: int) -> tuple[Dataset, Dataset, str]:
+def hold_out_ends(rows: Dataset, number: np.ndarray, options: TextOptions, least: int) -> tuple[Dataset, Dataset, str]:
     """Divides each document of a text that has few of them, for `hold_out`."""
     rows = rows.map(
         single_rows,
@@ -230,12 +254,13 @@ def hold_out_ends(rows: Dataset, number: np.ndarray, where: str, least: int) -> 
     _, first, size = np.unique(document_numbers(rows), return_index=True, return_counts=True)
     held = np.where(size >= 2 * least, np.maximum(least, np.round(HELD_OUT * size)), 0).astype(int)
     if least == 2 and (held > 0).sum() < 2:
+        lines = "put blank lines between documents, or give --split-sentences for running text,"
         raise ValueError(
-            f"{where} has too few documents for next sentences, {(size > 1).sum()} of two or more sentences: put blank "
-            "lines between documents, or give --split-sentences for running text, or --no-nsp"
+            f"{options.corpus} has too few documents for next sentences, {(size > 1).sum()} of two or more sentences: "
+            f"{'give more text' if options.split_sentences else lines} or --no-nsp"
         )
     if not held.any():
-        raise ValueError(f"{where} is a single sentence: there must be two at least, one of them to measure on")
+        raise ValueError(f"{options.corpus} is a single sentence: there must be two at least, one to measure on")
     chosen = np.arange(len(rows)) >= np.repeat(first + size - held, size)
     documents = "one document" if len(size) == 1 else f"{len(size)} documents"
     how = f"the end of its {documents}, {held.sum():,} of {len(rows):,} sentences"

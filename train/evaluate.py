@@ -28,7 +28,7 @@ from toybert.train.classify import Numbered, answers, beside, compare, in_order,
 from toybert.train.corpus import CORPORA, check_labels, load_corpus
 from toybert.train.data import FinetuneDataset, MaskedWordDataset, PretrainDataset, as_is
 from toybert.train.documents import TextOptions, load_text
-from toybert.train.hub import check_vocabulary, load_config, load_model, load_tokenizer, longest_input
+from toybert.train.hub import check_vocabulary, load_config, load_model, load_tokenizer, longest_input, pinned
 from toybert.train.labelled import SENTIMENT, make_datasets
 from toybert.train.labels import SINGLE, Labels, shortened
 from toybert.train.loop import shares_a_cpu
@@ -307,7 +307,7 @@ def file_report(options: argparse.Namespace, accelerator: Accelerator) -> dict[s
 def table(results: dict[str, Any]) -> str:
     """Lays out results for a terminal."""
     if "baseline" in results:
-        return beside(results)
+        return beside(results, "these rows")
     lines = []
     for part in ("mlm", "nsp", "sentiment"):
         if part in results:
@@ -325,6 +325,7 @@ def main() -> None:
     """Evaluates the checkpoint that the command line names."""
     parser = argparse.ArgumentParser(prog="python -m toybert.train.evaluate", description=__doc__, epilog=cli.DEBUG)
     parser.add_argument("checkpoint", help="a folder or a Hub id: a pre-trained model, or a sentiment classifier")
+    parser.add_argument("--revision", help="its commit, tag or branch, if it is on the Hub (default: its main)")
     parser.add_argument("--corpus", help="its text, as it was given to the training (default: the toy corpora)")
     parser.add_argument("--test-file", help="of a classifier: labelled rows, as .csv, .tsv, .json, .jsonl or .parquet")
     parser.add_argument("--text-column", help="its column of texts (default: as in training, as for the next three)")
@@ -336,6 +337,7 @@ def main() -> None:
     if options.output and not options.output.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {options.output.parent} to write {options.output.name} into")
     accelerator = Accelerator(cpu=shares_a_cpu())
+    options.checkpoint = pinned(options.checkpoint, options.revision)
     architecture = (load_config(options.checkpoint).architectures or ["?"])[0]
     pretrained = ("ToyBertForPreTraining", "ToyBertForMaskedLM")
     if architecture not in (*pretrained, "ToyBertForSequenceClassification"):

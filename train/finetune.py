@@ -13,13 +13,13 @@ from transformers import AutoModelForSequenceClassification
 
 from toybert.train import cli
 from toybert.train.best import Best
-from toybert.train.card import shown, write_card
+from toybert.train.card import code, shown, write_card
 from toybert.train.classify import BASELINES, METRICS, beside, compare, write_predictions
 from toybert.train.corpus import CORPORA
 from toybert.train.data import FinetuneDataset
 from toybert.train.evaluate import evaluate_classification, evaluation_loader, predict
-from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer, longest_input
-from toybert.train.labelled import announce, encode_labels, hold_some_out, make_datasets, with_names
+from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer, longest_input, pinned
+from toybert.train.labelled import announce, encode_labels, hold_some_out, make_datasets, notes, with_names
 from toybert.train.labels import PROBLEMS, REGRESSION, SINGLE, Labels, learn_labels, shortened
 from toybert.train.loop import LoopOptions, Progress, finish, option, start, train
 from toybert.train.plots import MOST_CLASSES, plot_confusion, plot_finetuning
@@ -30,6 +30,7 @@ CARD_NAMES = {
     "macro_f1": "macro-F1",
     "micro_f1": "micro-F1",
     "exact_match": "all labels right",
+    "loss": "mean squared error",  # of numbers; what it is of classes has no place on the card
     "pearson": "correlation (Pearson's)",
     "spearman": "correlation of the ranks (Spearman's)",
 }
@@ -48,6 +49,7 @@ class FinetuneOptions(LoopOptions):
     muon_learning_rate: float = option("Muon's, for the layers' matrices; 0 leaves them to AdamW.", 0.0)
     dropout: float = option("During this run; config.json keeps its own.", 0.1)
     model: str = option("The pre-trained checkpoint: a folder, or an id on the Hub.", str(ROOT))
+    revision: str | None = option("The commit, tag or branch of a model on the Hub (default: its main).", None)
     corpus: str = option(
         "A folder that holds train.jsonl, .csv or the like, and validation and test beside it (in .jsonl, labels of 0 "
         "and 1 mean negative and positive), or a data set on the Hub.",
@@ -102,7 +104,8 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     """
     tables, encoded, labels = read_tables(options)
     metric = best_metric(options, labels)
-    tokenizer, config = load_tokenizer(options.model), load_config(options.model)
+    checkpoint = pinned(options.model, options.revision)
+    tokenizer, config = load_tokenizer(checkpoint), load_config(checkpoint)
     check_vocabulary(tokenizer, config, options.model)
     check_head(config, labels, options.model)
     accelerator = start(options)
@@ -113,7 +116,7 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     kept = {name: getattr(config, name) for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")}
     model = load_model(
         AutoModelForSequenceClassification,
-        options.model,
+        checkpoint,
         id2label=dict(enumerate(labels.names)),
         label2id=labels.numbers,
         problem_type=labels.problem_type,
@@ -129,8 +132,8 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
         accelerator.print(f"kept epoch {best.epoch} of {best.epochs}, the best by {metric.replace('_', ' ')}")
     results = conclude(model, tables, data, labels, options, accelerator)
     if accelerator.is_main_process:
-        describe(model, data, labels, results["validation"], options, progress)
-    draw = partial(plot_finetuning, metric=METRICS[labels.problem_type][0])
+        describe(model, data, labels, results, options, progress)
+    draw = partial(plot_finetuning, metric=METRICS[labels.problem_type][0], kept=best.epoch if options.patience else 0)
     finish(accelerator, model, tokenizer, progress, options, draw, kept)
     return {**progress.validation[best.epoch - 1], "seconds": progress.seconds}
 
@@ -203,7 +206,7 @@ def conclude(
         logits = predict(model, data[split], accelerator)
         if truth is not None:
             results[split] = compare(logits, truth, data["train"].labels, labels.names)
-            accelerator.print(f"{tables[split].name}:\n{beside(results[split])}")
+            accelerator.print(f"{tables[split].name}:\n{beside(results[split], 'training')}")
             if split == "validation" and labels.problem_type == SINGLE:
                 draw_confusion(truth, logits, labels, folder / "figures" / "confusion.png", accelerator)
     if accelerator.is_main_process:
@@ -227,23 +230,26 @@ def describe(
     model: nn.Module,
     data: dict[str, FinetuneDataset],
     labels: Labels,
-    results: dict[str, dict[str, float]],
+    results: dict[str, Any],
     options: FinetuneOptions,
     progress: Progress,
 ) -> None:
     """Writes the card of a run."""
     source = Path(options.train_file or options.corpus).name
     said = [
-        f"{len(data['train']):,} training and {len(data['validation']):,} validation sentences of `{source}`",
-        f"Classes: {shortened(labels.names)}",
-        f"Fine-tuned from `{shown(options.model)}`",
+        f"{len(data['train']):,} training and {len(data['validation']):,} validation sentences of {code(source)}",
+        f"Classes: {shortened([code(name) for name in labels.names])}",
+        f"Fine-tuned from {code(shown(options.model))}" + f" at {code(options.revision)}" * bool(options.revision),
     ]
     if labels.problem_type == REGRESSION:
-        said[1] = f"The label is a number, `{labels.column}`"
+        said[1] = f"The label is a number, {code(labels.column)}"
+    said += [note for split, dataset in data.items() for note in notes(dataset, f"the {split} split")]
+    baseline = f"{BASELINES[labels.problem_type]} in training"
     rows = [
-        (CARD_NAMES[name], results["model"][name], BASELINES[labels.problem_type], results["baseline"][name])
+        (split, CARD_NAMES[name], compared["model"][name], baseline, compared["baseline"][name])
+        for split, compared in results.items()
         for name in METRICS[labels.problem_type]
-        if name != "loss"
+        if name != "loss" or labels.problem_type == REGRESSION
     ]
     write_card("finetune", model, options, progress, said, rows)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import CommitOperationAdd, HfApi
+from huggingface_hub import CommitOperationAdd, HfApi, snapshot_download
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.models.bert import BertTokenizerFast  # type: ignore[attr-defined]
 
@@ -71,6 +71,24 @@ def check_checkpoint(folder: str | Path) -> None:
     """
     if not is_hub_id(folder) and not (Path(folder) / "config.json").is_file():
         raise FileNotFoundError(f"{folder} is no checkpoint: it has no config.json")
+
+
+def check_revision(source: str | Path, revision: str | None) -> None:
+    """Refuses a revision of what is no id on the Hub."""
+    if revision and not is_hub_id(source):
+        raise ValueError(f"{source} is a folder: a revision, here {revision}, is of an id on the Hub")
+
+
+def pinned(checkpoint: str, revision: str | None) -> str:
+    """Gives a checkpoint as it was at a commit, a tag or a branch: of an id on the Hub, the folder of its files there.
+
+    Raises:
+        ValueError: there is a revision of what is no id on the Hub.
+        OSError: the Hub has no such revision.
+    """
+    check_revision(checkpoint, revision)
+    loaded = [*CODE, "*.json", "vocab.txt", "*.safetensors"]
+    return snapshot_download(checkpoint, revision=revision, allow_patterns=loaded) if revision else checkpoint
 
 
 def locate(folder: str | Path) -> tuple[str, dict[str, Any]]:

@@ -77,14 +77,20 @@ def announce(
     """Says what a run learns, from what, and what of that is not used."""
     accelerator.print(f"each row has {labels.shown()} ({labels.problem_type})")
     for split, dataset in data.items():
-        name, number = tables[split].name, len(tables[split].rows)
-        if dataset.unknown:
-            accelerator.print(f"{dataset.unknown:.1%} of the words of {name} are unknown to the model")
-        if dataset.dropped:
-            accelerator.print(f"left out {dataset.dropped:,} of the {number:,} rows of {name}: they have no word")
-        if dataset.cut:
-            accelerator.print(f"cut {dataset.cut:,} of the {number:,} rows of {name} at {dataset.lengths.max()} tokens")
+        for note in notes(dataset, tables[split].name):
+            accelerator.print(note)
     accelerator.print(
         f"{len(data['train'])} sentences, and {len(data['validation'])} of {tables['validation'].name}; training on "
         f"{accelerator.num_processes} x {accelerator.device}, precision {accelerator.mixed_precision}"
     )
+
+
+def notes(dataset: FinetuneDataset, name: str) -> list[str]:
+    """Says what of some rows a model doesn't know, and what was left out or cut."""
+    rows = f"of the {len(dataset) + dataset.dropped:,} rows of {name}"
+    said = {
+        f"{dataset.unknown:.1%} of the words of {name} are unknown to the model": dataset.unknown,
+        f"left out {dataset.dropped:,} {rows}: they have no word": dataset.dropped,
+        f"cut {dataset.cut:,} {rows} at {dataset.lengths.max()} tokens": dataset.cut,
+    }
+    return [sentence for sentence, number in said.items() if number]

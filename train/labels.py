@@ -145,9 +145,10 @@ def read_labels(table: Table, column: str, separator: str | None) -> list[Label]
 
     def read(value: Any) -> Label:
         if isinstance(value, list):
-            return [str(read(each)) for each in value]
+            return [str(name) for each in value if (name := read(each)) is not None]
         if separator and isinstance(value, str):
             return [name.strip() for name in value.split(separator) if name.strip()]
+        value = value.strip() if isinstance(value, str) else value  # " food" is no other class than "food"
         if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
             return None
         if declared:
@@ -174,5 +175,5 @@ def as_number(label: Label, where: str) -> float:
 
 def shortened(names: Sequence[str], most: int = 20) -> str:
     """Lists names, but not very many."""
-    some = ", ".join(names[:most])
+    some = ", ".join(" ".join(name.split()) for name in names[:most])  # a line of a log is one line
     return some if len(names) <= most else f"{some} and {len(names) - most} others"

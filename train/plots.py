@@ -73,7 +73,9 @@ def plot_pretraining(progress: Any, folder: Path) -> None:
     curve(mlm, progress.train, progress.validation, name, "Masked words", "mlm_loss")
     for axes in nsp:
         curve(axes, progress.train, progress.validation, "nsp_loss", "Next sentence")
-        axes.set_ylim(top=0.8)
+        # The first steps, some way above chance, would flatten the rest; what is held out is shown whole.
+        held_out = [entry["nsp_loss"] for entry in progress.validation if np.isfinite(entry["nsp_loss"])]
+        axes.set_ylim(top=max(0.8, *(1.05 * loss for loss in held_out)) if held_out else 0.8)
         axes.axhline(np.log(2), color="grey", linestyle=":", linewidth=1)
         axes.annotate("chance", (0, np.log(2)), xytext=(2, 4), textcoords="offset points", color="grey", fontsize=8)
     names = {"mlm_accuracy": "masked words (validation)", "nsp_accuracy": "next sentence (validation)"}
@@ -81,10 +83,11 @@ def plot_pretraining(progress: Any, folder: Path) -> None:
     save(figure, folder / "pretraining.png")
 
 
-def plot_finetuning(progress: Any, folder: Path, metric: str = "accuracy") -> None:
+def plot_finetuning(progress: Any, folder: Path, metric: str = "accuracy", kept: int = 0) -> None:
     """Draws the loss of fine-tuning and the metric on the training and the validation rows.
 
-    Where the metric is the loss, numbers were learnt, and two correlations take the second place.
+    Where the metric is the loss, numbers were learnt, and two correlations take the second place. The epoch that was
+    `kept` is marked, unless it is 0.
     """
     figure, (loss, second) = plt.subplots(1, 2, figsize=(9, 3.6))
     if metric == "loss":
@@ -95,6 +98,9 @@ def plot_finetuning(progress: Any, folder: Path, metric: str = "accuracy") -> No
         curve(loss, progress.train, progress.validation, "loss", "Loss")
         names = {f"train_{metric}": "training", metric: "validation"}
         accuracy_curve(second, progress.validation, names, metric.replace("_", " ").capitalize())
+    if kept:
+        second.axvline(kept, color="grey", linestyle=":", linewidth=1.2, label="kept")
+        second.legend()
     save(figure, folder / "finetuning.png")
 
 

@@ -1,6 +1,7 @@
 """Pre-trains ToyBERT on text: masked words and next sentences, at once (section 3.1 of the paper)."""
 
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,16 @@ from accelerate import Accelerator
 from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, PreTrainedTokenizerBase
 
 from toybert.train import cli
-from toybert.train.card import shown, write_card
-from toybert.train.corpus import CORPORA, in_slices
+from toybert.train.card import Result, shown, write_card
+from toybert.train.corpus import CORPORA
 from toybert.train.data import MaskedWordDataset, PretrainDataset
 from toybert.train.documents import Text, TextOptions, load_text
 from toybert.train.evaluate import evaluate_pretraining, evaluation_loader
-from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer, longest_input
+from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer, longest_input, pinned
 from toybert.train.loop import LoopOptions, Progress, finish, option, start, train
 from toybert.train.plots import plot_pretraining
 from toybert.train.sentences import document_numbers
-from toybert.train.stream import StreamedBatches, as_rows, head_of, open_stream
+from toybert.train.stream import StreamedBatches, as_rows, head_of, is_held_out, open_stream
 from toybert.train.vocabulary import TOKENIZERS, learn_tokenizer, load_learnt, save_learnt
 
 # What `--recipe` changes: the plain way to train that this project began with, for comparison.
@@ -44,6 +45,12 @@ GIVEN = (
     "vocab_size", "min_frequency", "tokenizer", "num_hidden_layers", "hidden_size", "num_attention_heads",
     "intermediate_size", "max_length",
 )  # fmt: skip
+# What a checkpoint that `--init-from` names has learnt to tell; others bring neither.
+HEADS: dict[str, tuple[str, ...]] = {
+    "ToyBertForPreTraining": ("masked words", "next sentences"),
+    "ToyBertForMaskedLM": ("masked words",),
+    "ToyBertForNextSentencePrediction": ("next sentences",),
+}
 
 
 @dataclass(kw_only=True)
@@ -59,6 +66,7 @@ class PretrainOptions(LoopOptions, TextOptions):
         str(CORPORA / "stories"),
     )
     init_from: str | None = option("A checkpoint to go on from: its weights, tokenizer and sizes.", None)
+    revision: str | None = option("The commit, tag or branch of that checkpoint, if it is on the Hub.", None)
     tokenizer: str = option("word, or wordpiece for text of an open vocabulary.", "word")
     vocab_size: int = option("The most tokens that the vocabulary may have.", 2000)
     min_frequency: int = option("How often a word must stand in the text to be learnt.", 1)
@@ -101,6 +109,8 @@ class PretrainOptions(LoopOptions, TextOptions):
             )
         if self.nsp and self.batch_size % PretrainDataset.group:
             raise ValueError(f"batch_size must be even, since true and false pairs go together, got {self.batch_size}")
+        if self.revision and not self.init_from:
+            raise ValueError("revision is of the checkpoint that init_from names, and there is none")
         if self.init_from:
             for each in fields(self):
                 if each.name in GIVEN and getattr(self, each.name) != each.default:
@@ -145,7 +155,8 @@ def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
             return make_dataset(options, as_rows(documents, options), tokenizer, max_length, **mlm)
 
         steps = options.max_steps // options.epochs
-        batches = StreamedBatches(stream, make, options.batch_size, steps, accelerator, options.seed)
+        leave_out = partial(is_held_out, options=options)
+        batches = StreamedBatches(stream, make, leave_out, options.batch_size, steps, accelerator, options.seed)
     model, kept = make_model(options, tokenizer)
     loader = evaluation_loader(validation, accelerator)
     progress = train(
@@ -162,15 +173,16 @@ def make_tokenizer(
 ) -> tuple[PreTrainedTokenizerBase, int]:
     """Learns a tokenizer from the training documents, or takes that of a checkpoint; and the longest input.
 
-    What was learnt is kept for the other processes and for a resume: word pieces come out otherwise each time.
+    What was learnt is kept for the other processes and for a resume.
     """
     if options.init_from:
-        tokenizer, config = load_tokenizer(options.init_from), load_config(options.init_from)
+        checkpoint = pinned(options.init_from, options.revision)
+        tokenizer, config = load_tokenizer(checkpoint), load_config(checkpoint)
         check_vocabulary(tokenizer, config, options.init_from)
         return tokenizer, longest_input(tokenizer, config)
     kind, max_length, folder = options.tokenizer, options.max_length, Path(options.output_dir) / VOCABULARY
     if accelerator.is_main_process and not (options.resume and folder.is_dir()):
-        sentences = in_slices(text.training["sentences"])
+        sentences = text.training["sentences"]
         save_learnt(learn_tokenizer(kind, sentences, options.vocab_size, options.min_frequency, max_length), folder)
     return load_learnt(kind, folder), max_length
 
@@ -193,9 +205,10 @@ def make_model(options: PretrainOptions, tokenizer: PreTrainedTokenizerBase) -> 
         "sparse_prediction": True,
     }
     if options.init_from:
-        config = load_config(options.init_from)
+        checkpoint = pinned(options.init_from, options.revision)
+        config = load_config(checkpoint)
         kept = {name: getattr(config, name) for name in changed}
-        return load_model(auto_class, options.init_from, dtype="float32", **changed), kept
+        return load_model(auto_class, checkpoint, dtype="float32", **changed), kept
     config = load_config(
         ROOT,
         vocab_size=len(tokenizer),
@@ -228,8 +241,11 @@ def describe(
         f"held out to measure on: {text.held_out}, {len(validation):,} {'pairs' if options.nsp else 'inputs'}",
     ]
     if options.init_from:
-        bare = options.nsp and load_config(options.init_from).architectures != ["ToyBertForPreTraining"]
-        said.append(f"goes on from `{shown(options.init_from)}`" + ", with a new head for next sentences" * bare)
+        config = load_config(pinned(options.init_from, options.revision))
+        known = HEADS.get((config.architectures or [""])[0], ())
+        new = [head for head in HEADS["ToyBertForPreTraining"][: 1 + options.nsp] if head not in known]
+        heads = f", with a new head for {' and '.join(new)}" if new else ""
+        said.append(f"goes on from `{shown(options.init_from)}`{heads}")
     for part, dataset in (("training", training), ("held-out", validation)):
         said += [f"{part} text: {note}" for note in notes(dataset)]
     return said
@@ -254,15 +270,15 @@ def unknown(dataset: PretrainDataset | MaskedWordDataset) -> float:
 
 def results(
     progress: Progress, training: PretrainDataset | MaskedWordDataset, validation: PretrainDataset | MaskedWordDataset
-) -> list[tuple[str, float, str, float]]:
+) -> list[Result]:
     """Gives the last figures on the validation documents, each beside what can be had without a network."""
     last = progress.validation[-1]
     learnt, counts = training.word_counts, validation.word_counts
     learnt[training.special_ids] = counts[training.special_ids] = 0  # they are never to be predicted
     commonest = float(counts[learnt.argmax()] / counts.sum())
-    figures = [("masked words, 15 %", last["mlm_accuracy"], "the commonest word", commonest)]
+    figures = [("validation", "masked words, 15 %", last["mlm_accuracy"], "the commonest word", commonest)]
     if "nsp_accuracy" in last:
-        figures.append(("next sentence", last["nsp_accuracy"], "a coin", 0.5))
+        figures.append(("validation", "next sentence", last["nsp_accuracy"], "a coin", 0.5))
     return figures
 
 

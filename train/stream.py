@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -15,7 +16,7 @@ from datasets.exceptions import DatasetsError
 
 from toybert.train.batches import Batches
 from toybert.train.data import Batch
-from toybert.train.documents import Text, TextOptions, as_documents, csv_format, one_line, reader_of
+from toybert.train.documents import Text, TextOptions, as_documents, csv_source, one_line, reader_of
 from toybert.train.sampler import LengthBatchSampler
 
 WINDOW = 2000  # documents that are there at a time, to shuffle and to make pairs among
@@ -28,6 +29,7 @@ def open_stream(options: TextOptions) -> datasets.IterableDataset:
 
     Raises:
         FileNotFoundError: there is no such file.
+        ValueError: there are tables of several kinds, or their first rows are not as they should be.
     """
     path = Path(options.corpus)
     tables = sorted(path.glob("train*.*")) or sorted(path.glob("*.*")) if path.is_dir() else [path]
@@ -35,20 +37,24 @@ def open_stream(options: TextOptions) -> datasets.IterableDataset:
     source: dict[str, Any]
     if files := options.text_files():  # a blank line ends a document
         source = {"path": "text", "data_files": [str(file) for file in files], "sample_by": "paragraph"}
+        source["encoding"] = "utf-8-sig"
     elif tables:
         source = {"path": reader_of(tables[0]), "data_files": [str(file) for file in tables]}
+        if missing := [file for file in tables if not file.is_file()]:
+            raise FileNotFoundError(f"the corpus {missing[0]} does not exist")
+        if other := [file for file in tables if file.suffix != tables[0].suffix]:
+            raise ValueError(f"{path} has tables of several kinds, such as {tables[0].name} and {other[0].name}")
         if source["path"] == "csv":
-            source |= csv_format(tables[0])
+            source |= csv_source(tables, most=HEAD)
     else:
         source = {"path": options.corpus, "name": options.corpus_config}
-    if missing := [file for file in source.get("data_files", []) if not Path(file).is_file()]:
-        raise FileNotFoundError(f"the corpus {missing[0]} does not exist")
     return datasets.load_dataset(**source, split="train", streaming=True)
 
 
-def is_held_out(row: dict[str, Any]) -> bool:
+def is_held_out(row: dict[str, Any], options: TextOptions) -> bool:
     """Tells whether a document is one to measure on, by what it says: so its copies are too, in every process."""
-    said = hashlib.blake2b(json.dumps(row, default=str).encode(), digest_size=8).digest()
+    text = row.get(options.column_of(row))
+    said = hashlib.blake2b(json.dumps(text, default=str).encode(), digest_size=8).digest()
     return int.from_bytes(said, "big") % HELD_OUT == 0
 
 
@@ -62,8 +68,7 @@ def head_of(stream: datasets.IterableDataset, options: TextOptions) -> Text:
         rows = list(stream.take(HEAD))
     except (DatasetsError, ValueError, OSError) as error:
         raise ValueError(f"{options.corpus} could not be read: {one_line(error.__cause__ or error)}") from error
-    held_out = [row for row in rows if is_held_out(row)]
-    learnt = [row for row in rows if not is_held_out(row)]
+    held_out, learnt = ([row for row in rows if is_held_out(row, options) == held] for held in (True, False))
     if len(held_out) < 2 or len(learnt) < 2:
         raise ValueError(f"{options.corpus} has {len(rows)} documents: too few to stream, leave out --streaming")
     how = f"one document in {HELD_OUT}, here {len(held_out):,} of the first {len(rows):,}"
@@ -72,6 +77,8 @@ def head_of(stream: datasets.IterableDataset, options: TextOptions) -> Text:
 
 def as_rows(documents: list[dict[str, Any]], options: TextOptions) -> datasets.Dataset:
     """Gives some documents as rows of sentences, as those of a text that is there as a whole."""
+    if options.text_files():  # which were divided at empty lines, and a line of spaces is blank too
+        documents = [{"text": part} for row in documents for part in re.split(r"\n\s*\n", row["text"])]
     return as_documents(datasets.Dataset.from_list(documents), options.corpus, options)
 
 
@@ -87,6 +94,7 @@ class StreamedBatches(Batches):
         self,
         stream: datasets.IterableDataset,
         make: Callable[[list[dict[str, Any]]], Any],
+        leave_out: Callable[[dict[str, Any]], bool],
         batch_size: int,
         steps_an_epoch: int,
         accelerator: Accelerator,
@@ -96,9 +104,10 @@ class StreamedBatches(Batches):
 
         Args:
             make: makes a dataset, as `DatasetBatches` takes it, of a window's documents.
+            leave_out: tells whether a document is not to be learnt from.
         """
         self.stream = split_dataset_by_node(stream, accelerator.process_index, accelerator.num_processes)
-        self.make, self.batch_size, self.steps_an_epoch = make, batch_size, steps_an_epoch
+        self.make, self.leave_out, self.batch_size, self.steps_an_epoch = make, leave_out, batch_size, steps_an_epoch
         self.accelerator, self.seed = accelerator, seed
         self.accumulation = accelerator.gradient_accumulation_steps
         self.begin: dict[str, Any] = {"passes": 0, "stream": None}  # of the present window
@@ -133,7 +142,7 @@ class StreamedBatches(Batches):
             found = 0
             for row in self.stream:
                 found += 1
-                if not is_held_out(row):
+                if not self.leave_out(row):
                     documents.append(row)
                 if len(documents) == WINDOW:
                     yield documents

@@ -11,6 +11,7 @@ from datasets import Dataset, DatasetDict, Features, Value, load_dataset
 from datasets.exceptions import DatasetGenerationError
 
 from toybert.train.corpus import check_json_lines, in_slices
+from toybert.train.sentences import read_lines
 
 SPLITS = ("train", "validation", "test")
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
@@ -136,18 +137,15 @@ def check_cells(path: str, **dialect: Any) -> tuple[list[str], int]:
     """
     csv.field_size_limit(sys.maxsize)  # of one cell; by itself some 130,000 characters
     number = 0
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        lines = csv.reader(file, strict=True, **dialect)
-        try:
-            header = next(lines, [])
-            for cells in lines:
-                if cells and len(cells) != len(header):
-                    raise ValueError(f"line {lines.line_num} of {path} has {len(cells)} cells, its first {len(header)}")
-                number += bool(cells) or len(header) == 1
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path} is not text in UTF-8, some way after line {lines.line_num}: {error}") from error
-        except csv.Error as error:
-            raise ValueError(f"line {lines.line_num} of {path} cannot be split into cells: {error}") from error
+    lines = csv.reader(read_lines(Path(path)), strict=True, **dialect)
+    try:
+        header = next(lines, [])
+        for cells in lines:
+            if cells and len(cells) != len(header):
+                raise ValueError(f"line {lines.line_num} of {path} has {len(cells)} cells, its first {len(header)}")
+            number += bool(cells) or len(header) == 1
+    except csv.Error as error:
+        raise ValueError(f"line {lines.line_num} of {path} cannot be split into cells: {error}") from error
     if not header or not number:
         raise ValueError(f"{path} has no rows" if header else f"{path} is empty")
     header = [name or f"column {place}" for place, name in enumerate(header, start=1)]  # an index has no name

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,19 +10,21 @@ from tokenizers import BertWordPieceTokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.models.bert import BertTokenizerFast  # type: ignore[attr-defined]
 
+from toybert.train.corpus import in_slices
 from toybert.train.hub import ROOT, load_tokenizer, save_stock_tokenizer
 
 TOKENIZERS = ("word", "wordpiece")
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # in BERT's order
 
 
 def learn_tokenizer(
-    kind: str, texts: Iterable[list[str]], vocab_size: int, min_frequency: int, max_length: int
+    kind: str, texts: Sequence[list[str]], vocab_size: int, min_frequency: int, max_length: int
 ) -> PreTrainedTokenizerBase:
     """Learns the vocabulary of a text.
 
     Args:
         kind: word, for a ToyBertTokenizer, which knows whole words, or wordpiece, for a stock BertTokenizer.
-        texts: lists of sentences.
+        texts: lists of sentences, such as a column of `datasets`, which is never read as a whole.
         vocab_size: the most tokens that it may have, the five special ones among them.
         min_frequency: how often a word, or a pair of pieces, must stand in the text to be learnt.
         max_length: the most tokens of an input.
@@ -33,20 +35,36 @@ def learn_tokenizer(
     return tokenizer
 
 
-def learn_words(texts: Iterable[list[str]], vocab_size: int, min_frequency: int) -> PreTrainedTokenizerBase:
+def learn_words(texts: Sequence[list[str]], vocab_size: int, min_frequency: int) -> PreTrainedTokenizerBase:
     """Learns the commonest words of a text."""
     blank = load_tokenizer(ROOT)
     return blank.train_new_from_iterator(  # type: ignore[attr-defined]
-        texts, vocab_size, min_frequency=min_frequency, show_progress=False
+        in_slices(texts), vocab_size, min_frequency=min_frequency, show_progress=False
     )
 
 
-def learn_word_pieces(texts: Iterable[list[str]], vocab_size: int, min_frequency: int) -> PreTrainedTokenizerBase:
-    """Learns word pieces as BERT has them: lower-case, without accents, and every letter of the text among them."""
-    learner = BertWordPieceTokenizer()
-    sentences = (sentence for some in texts for sentence in some)
-    learner.train_from_iterator(sentences, vocab_size=vocab_size, min_frequency=min_frequency, show_progress=False)
-    vocabulary = learner.get_vocab()
+def learn_word_pieces(texts: Sequence[list[str]], vocab_size: int, min_frequency: int) -> PreTrainedTokenizerBase:
+    """Learns word pieces as BERT has them: lower-case, without accents, the 1,000 commonest letters among them.
+
+    The same text gives the same pieces. By itself the library numbers the letters inside words ("##a") in an order that
+    changes from run to run, and of two pairs of pieces that are equally common it joins the one with the lower
+    numbers. So the letters are found first, by learning nothing else, and then numbered in their order.
+    """
+
+    def learn(size: int, *numbered: str) -> dict[str, int]:
+        learner = BertWordPieceTokenizer()
+        sentences = (sentence for some in in_slices(texts) for sentence in some)
+        learner.train_from_iterator(
+            sentences,
+            vocab_size=size,
+            min_frequency=min_frequency,
+            show_progress=False,
+            special_tokens=[*SPECIAL, *numbered],
+        )
+        return learner.get_vocab()
+
+    inside = sorted(letter for letter in learn(0) if letter.startswith("##") and letter != "##")
+    vocabulary = learn(vocab_size, *inside)
     if len(vocabulary) > vocab_size:
         raise ValueError(f"vocab_size {vocab_size} is too small: the letters of the text alone need {len(vocabulary)}")
     with TemporaryDirectory() as folder:
