@@ -15,9 +15,10 @@ from transformers import AutoModelForPreTraining
 
 from benchmarks import common, peers
 from toybert.train.data import PretrainDataset
-from toybert.train.loop import start, train
+from toybert.train.loop import train
 from toybert.train.optim import make_optimizers, warmup_then_linear
 from toybert.train.pretrain import PretrainOptions
+from toybert.train.run import start
 from toybert.train.sampler import LengthBatchSampler
 
 
@@ -58,7 +59,8 @@ def run(kind: str, model: nn.Module, dataset: PretrainDataset, changes: dict[str
         if kind == "bare loop":
             bare(model, dataset, options)
         else:
-            train(model, dataset, options, start(options), lambda model: {})
+            with peers.nothing_saved():
+                train(model, dataset, options, start(options), lambda model: {})
         seconds = time.perf_counter() - began
     return {"seconds": seconds, "weights": [parameter.detach() for parameter in model.parameters()]}
 

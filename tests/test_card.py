@@ -95,7 +95,8 @@ def test_a_folder_is_never_shown_as_a_dot(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_example_of_a_classifier_asks_as_it_was_trained(tmp_path: Path, problem: str, example: str) -> None:
     model = SimpleNamespace(config=ToyBertConfig(problem_type=problem), parameters=nn.Linear(9, 9).parameters)
     run = FinetuneOptions(output_dir=str(tmp_path), text_pair_column="other")
-    write_card("finetune", model, run, Progress(step=77, seconds=8.4), ["12 rows"], [("accuracy", 0.9, "a coin", 0.5)])
+    results = [("validation", "accuracy", 0.9, "a coin", 0.5)]
+    write_card("finetune", model, run, Progress(step=77, seconds=8.4), ["12 rows"], results)
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert example in card
     assert ("It gives one of its classes to any text" in card) == problem.startswith("single")

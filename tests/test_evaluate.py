@@ -24,16 +24,15 @@ from toybert.train.baselines import (
     word_pair_features,
 )
 from toybert.train.data import FinetuneDataset, PretrainDataset
-from toybert.train.evaluate import (
+from toybert.train.evaluate import related_documents, table
+from toybert.train.loop import Progress
+from toybert.train.measuring import (
     content_words,
     evaluate_classification,
     evaluate_pretraining,
     evaluation_loader,
     fill_mask,
-    related_documents,
-    table,
 )
-from toybert.train.loop import Progress
 
 DOCUMENTS = [
     [f"the {thing} {i} was {word} ." for word in ("red", "old", "big")] for i in range(30) for thing in ("cat", "dog")

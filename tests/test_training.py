@@ -1,6 +1,7 @@
 """Claims about the training scripts: they learn, repeat and resume exactly, and refuse what would lose something."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -148,9 +149,9 @@ def test_a_checkpoint_torn_while_it_was_written_is_not_used(
             raise OSError("No space left on device")
         replace(source, target)
 
-    replace = loop.os.replace
+    replace = os.replace
     with monkeypatch.context() as patch:
-        patch.setattr(loop.os, "replace", tear)
+        patch.setattr(os, "replace", tear)
         with pytest.raises(OSError, match="No space left"):
             pretrain(tmp_path / "torn", stories)
     assert [path.name for path in checkpoints(tmp_path / "torn")] == ["step-0000008"]
@@ -290,7 +291,8 @@ def test_a_model_of_fewer_positions_is_finetuned_on_what_it_takes(sentiment: str
 
 def test_the_card_of_a_run_compares_with_the_commonest_word(pretrained: Path) -> None:
     accuracy = history(pretrained)["validation"][-1]["mlm_accuracy"]
-    expected = f"| masked words, 15 % | {accuracy:.1%} | the commonest word {1 / 7:.1%} |"  # a sentence has 7 words
+    # a sentence has 7 words
+    expected = f"| validation: masked words, 15 % | {accuracy:.1%} | the commonest word {1 / 7:.1%} |"
     assert expected in (pretrained / "README.md").read_text()
 
 

@@ -13,7 +13,7 @@ from datasets import Dataset, Features, Value, load_dataset
 from datasets.exceptions import DatasetsError
 
 from toybert.train.corpus import check_json_lines, check_texts, in_slices, load_corpus
-from toybert.train.loop import option
+from toybert.train.run import option
 from toybert.train.sentences import FEATURES, PIECE, document_numbers, read_lines, read_text, split_rows
 
 HELD_OUT = 0.05  # of the documents, to measure on, where the text has no validation split

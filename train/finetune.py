@@ -17,12 +17,13 @@ from toybert.train.card import code, shown, write_card
 from toybert.train.classify import BASELINES, METRICS, beside, compare, write_predictions
 from toybert.train.corpus import CORPORA
 from toybert.train.data import FinetuneDataset
-from toybert.train.evaluate import evaluate_classification, evaluation_loader, predict
 from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer, longest_input, pinned
 from toybert.train.labelled import announce, encode_labels, hold_some_out, make_datasets, notes, with_names
 from toybert.train.labels import PROBLEMS, REGRESSION, SINGLE, Labels, learn_labels, shortened
-from toybert.train.loop import LoopOptions, Progress, finish, option, start, train
+from toybert.train.loop import Progress, finish, train
+from toybert.train.measuring import evaluate_classification, evaluation_loader, predict
 from toybert.train.plots import MOST_CLASSES, plot_confusion, plot_finetuning
+from toybert.train.run import LoopOptions, option, start
 from toybert.train.tables import Table, corpus_files, load_tables
 
 CARD_NAMES = {
@@ -239,7 +240,7 @@ def describe(
     said = [
         f"{len(data['train']):,} training and {len(data['validation']):,} validation sentences of {code(source)}",
         f"Classes: {shortened([code(name) for name in labels.names])}",
-        f"Fine-tuned from {code(shown(options.model))}" + f" at {code(options.revision)}" * bool(options.revision),
+        f"Fine-tuned from {code(shown(options.model))}" + (f" at {code(options.revision)}" if options.revision else ""),
     ]
     if labels.problem_type == REGRESSION:
         said[1] = f"The label is a number, {code(labels.column)}"

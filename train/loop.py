@@ -1,102 +1,31 @@
 """The training loop that pre-training and fine-tuning share: accelerate's, with exact resume."""
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, asdict, dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.tracking import get_available_trackers
-from accelerate.utils import (
-    DistributedType,
-    GradientAccumulationPlugin,
-    LoggerType,
-    ProjectConfiguration,
-    set_seed,
-    tqdm,
-)
-from huggingface_hub.utils import validate_repo_id
+from accelerate.utils import DistributedType, set_seed, tqdm
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from toybert.train.batches import Batches, DatasetBatches, shares_of, weighed
 from toybert.train.checkpoint import (
     RECORD,
-    digest,
     last_of,
     load_checkpoint,
     naming_the_last_checkpoint,
-    read_record,
     save_checkpoint,
     write_whole,
 )
-from toybert.train.hub import check_login, push, save_hub_folder
+from toybert.train.hub import push, save_hub_folder
 from toybert.train.meter import Meter
 from toybert.train.optim import make_optimizers, warmup_then_linear
-
-
-def option(help: str, default: Any = MISSING) -> Any:
-    """Declares a field of an options class, with the help that the command line shows."""
-    return field(default=default, metadata={"help": help})
-
-
-@dataclass(kw_only=True)
-class LoopOptions:
-    """Holds what both scripts can be told about a run."""
-
-    output_dir: str = option("The folder that becomes a complete, loadable model repository.")
-    epochs: int = option("Passes over the training rows.")
-    batch_size: int = option("Rows a batch, on each process.", 32)
-    learning_rate: float = option("AdamW's peak learning rate.")
-    muon_learning_rate: float = option("Muon's, for the layers' matrices; 0 leaves them to AdamW.")
-    weight_decay: float = option("AdamW's decay of matrices.", 0.01)
-    schedule: str = option("linear (after a warm-up) or constant.", "linear")
-    warmup_ratio: float = option("Share of the steps that warm up.", 0.06)
-    dropout: float = option("During this run; config.json keeps its own.")
-    max_grad_norm: float = option("Gradients are clipped to this norm; 0: not at all.", 1.0)
-    gradient_accumulation_steps: int = option("Batches to a step of the optimiser.", 1)
-    seed: int = option("Of the weights, the order, the masks and the dropout.", 0)
-    checkpoint_every: int = option("Steps between checkpoints; 0: at each epoch's end.", 0)
-    resume: bool = option("Continue the run in output_dir from its last checkpoint.", False)
-    report_to: str | None = option("Log to tensorboard, wandb or another of accelerate's trackers too.", None)
-    push_to_hub: bool = option("Upload output_dir when the run is done.", False)
-    repo_id: str | None = option("Where to upload, such as me/toybert.", None)
-
-    def sources(self) -> list[Path]:
-        """Gives the files that the run learns from; a resume wants them unchanged."""
-        raise NotImplementedError
-
-    def __post_init__(self) -> None:
-        """Refuses what no run can do.
-
-        Raises:
-            ValueError: a number is out of its range, the schedule or the tracker is unknown, or there is nowhere to
-                upload to.
-        """
-        for name in ("epochs", "batch_size", "gradient_accumulation_steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("muon_learning_rate", "weight_decay", "max_grad_norm", "checkpoint_every", "seed"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be above 0, got {self.learning_rate}")
-        for name in ("dropout", "warmup_ratio"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
-        if self.schedule not in ("linear", "constant"):
-            raise ValueError(f"schedule must be linear or constant, got {self.schedule!r}")
-        trackers = [name for name in LoggerType.list() if name != "all"]
-        if self.report_to and self.report_to not in trackers:
-            raise ValueError(f"report_to must be one of {', '.join(trackers)}, got {self.report_to!r}")
-        if self.push_to_hub and not self.repo_id:
-            raise ValueError("push_to_hub needs a repo_id, such as me/toybert")
-        if self.repo_id:
-            validate_repo_id(self.repo_id)
+from toybert.train.run import LoopOptions, configuration
 
 
 @dataclass
@@ -115,87 +44,6 @@ class Progress:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-
-
-def configuration(options: LoopOptions, accelerator: Accelerator) -> dict[str, Any]:
-    """Gives what has to be the same for a run to be resumed: the options, and the contents of what it learns from."""
-    free = ("output_dir", "resume", "report_to", "push_to_hub", "repo_id", "corpus", "model")
-    asked = {name: value for name, value in asdict(options).items() if name not in free}
-    sources: dict[str, list[str]] = {}  # files of one name may lie in several folders
-    for path in options.sources():
-        sources.setdefault(path.name, []).append(digest(path))
-    return {**asked, "num_processes": accelerator.num_processes, "sources": sources}
-
-
-def start(options: LoopOptions) -> Accelerator:
-    """Makes the Accelerator, seeds everything, and sees that the output folder is free for this run.
-
-    Raises:
-        ValueError: the folder holds a run and `resume` is off, or holds one of another configuration; or see
-            `make_accelerator`.
-        FileNotFoundError: there is no run to resume.
-    """
-    accelerator = make_accelerator(options)
-    if options.push_to_hub and accelerator.is_main_process:
-        check_login()  # rather now than when all is done
-    set_seed(options.seed)
-    folder = Path(options.output_dir)
-    record = folder / RECORD
-    if options.resume:
-        if not record.is_file():
-            raise FileNotFoundError(f"there is no run to resume in {folder}: it has no {RECORD}")
-        began = read_record(folder)
-        asked = configuration(options, accelerator)
-        for name, found in asked.pop("sources").items():
-            if began["sources"].get(name) != found:
-                raise ValueError(f"{name} is no longer the file that the run in {folder} was started with")
-        for name, value in asked.items():
-            if began.get(name) != value:
-                raise ValueError(
-                    f"the run in {folder} was started with {name}={began.get(name)}, and can't go on with {value}"
-                )
-        options.repo_id = options.repo_id or began.get("repo_id")  # for the card
-    elif folder.is_file():
-        raise ValueError(f"{folder} is a file: give another --output-dir")
-    elif folder.is_dir() and any(not path.name.startswith("run.") for path in folder.iterdir()):
-        raise ValueError(f"{folder} is not empty: resume the run in it with --resume, or give another --output-dir")
-    accelerator.wait_for_everyone()  # before the folder is written to
-    return accelerator
-
-
-def shares_a_cpu() -> bool:
-    """Tells whether this is one of several processes on a CPU: accelerate's launcher does not hand on `use_cpu`."""
-    return "LOCAL_RANK" in os.environ and not torch.accelerator.is_available()
-
-
-def make_accelerator(options: LoopOptions) -> Accelerator:
-    """Makes an Accelerator of all the processes that were started, with the tracker that was asked for.
-
-    Raises:
-        ValueError: the tracker's package is missing, not all processes have found each other, or FSDP is to spread what
-            Muon needs whole.
-    """
-    if options.report_to and LoggerType(options.report_to) not in get_available_trackers():
-        raise ValueError(f"report_to={options.report_to} needs a package that is not installed")
-    folder = Path(options.output_dir)
-    accelerator = Accelerator(
-        cpu=shares_a_cpu(),
-        # Every step has as many batches as any other (see LengthBatchSampler), and `train` counts them.
-        gradient_accumulation_plugin=GradientAccumulationPlugin(
-            num_steps=options.gradient_accumulation_steps, sync_with_dataloader=False
-        ),
-        log_with=options.report_to,
-        project_config=ProjectConfiguration(str(folder), logging_dir=str(folder / "logs")),
-    )
-    started = int(os.environ.get("WORLD_SIZE", 1))
-    if accelerator.num_processes < started:
-        raise ValueError(
-            f"{started} processes were started and accelerate joins {accelerator.num_processes}: "
-            "set ACCELERATE_USE_CPU=true if they are to share a CPU"
-        )
-    if accelerator.distributed_type == DistributedType.FSDP and options.muon_learning_rate:
-        raise ValueError("Muon needs whole matrices and FSDP spreads them: give --muon-learning-rate 0")
-    return accelerator
 
 
 def train(

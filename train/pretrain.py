@@ -14,10 +14,11 @@ from toybert.train.card import Result, shown, write_card
 from toybert.train.corpus import CORPORA
 from toybert.train.data import MaskedWordDataset, PretrainDataset
 from toybert.train.documents import Text, TextOptions, load_text
-from toybert.train.evaluate import evaluate_pretraining, evaluation_loader
 from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer, longest_input, pinned
-from toybert.train.loop import LoopOptions, Progress, finish, option, start, train
+from toybert.train.loop import Progress, finish, train
+from toybert.train.measuring import evaluate_pretraining, evaluation_loader
 from toybert.train.plots import plot_pretraining
+from toybert.train.run import LoopOptions, option, start
 from toybert.train.sentences import document_numbers
 from toybert.train.stream import StreamedBatches, as_rows, head_of, is_held_out, open_stream
 from toybert.train.vocabulary import TOKENIZERS, learn_tokenizer, load_learnt, save_learnt

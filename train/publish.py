@@ -7,8 +7,8 @@ from huggingface_hub.utils import validate_repo_id
 
 from toybert.train import cli
 from toybert.train.hub import ROOT, push, read_json
-from toybert.train.loop import option
 from toybert.train.release import refresh
+from toybert.train.run import option
 
 # For those who change the project; and the Hub has a .gitattributes of its own, which keeps large files out of git.
 LEFT_OUT = (".ci/", "benchmarks/", ".gitattributes")
