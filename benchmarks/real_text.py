@@ -8,11 +8,12 @@ import json
 import random
 import statistics
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from accelerate import Accelerator
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
@@ -29,20 +30,31 @@ from transformers import (
 )
 
 from benchmarks import common, peers
+from toybert.train.evaluate import own_text, pretraining_report
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub import ROOT, load_config, load_tokenizer, save_hub_folder
+from toybert.train.pretrain import PretrainOptions, train_pretraining
 from toybert.train.vocabulary import learn_tokenizer
 
 Rows = list[tuple[str, str]]  # text, label
 VOCABULARY = 8_000
+TALES: dict[str, Any] = {"split_sentences": True, "epochs": 30}
+BASELINES = {  # of the tales
+    "mlm": {"unigram_accuracy": "the commonest word", "bigram_accuracy": "the word between its neighbours"},
+    "nsp": {
+        "length_only_accuracy": "length",
+        "word_overlap_accuracy": "shared words",
+        "word_pairs_accuracy": "all pairs of words",
+    },
+}
 RECIPE: dict[str, Any] = {"epochs": 3, "learning_rate": 1e-3, "batch_size": 32, "dropout": 0.1}
 
 
-def read_table(path: Path, text: int, label: int) -> Rows:
-    """Reads a table of tabs, whose quotes are text."""
+def read_table(path: Path, names: Sequence[str]) -> Rows:
+    """Reads a table of labels and texts between tabs, whose quotes are text; a row of another label is its header."""
     with open(path, encoding="utf-8", newline=None) as lines:
         cells = [line.rstrip("\n").split("\t") for line in lines]
-    return [(row[text], row[label]) for row in cells[1:]]
+    return [(row[1], row[0]) for row in cells if row[0] in names]
 
 
 def divided(rows: Rows, share: float) -> dict[str, Rows]:
@@ -58,21 +70,22 @@ def divided(rows: Rows, share: float) -> dict[str, Rows]:
 
 def sst2(data: Path) -> dict[str, Rows]:
     """Reads SST-2: its train phrases and, to measure on, its dev sentences."""
-    return {"train": read_table(data / "sst2/train.tsv", 1, 0), "test": read_table(data / "sst2/dev.tsv", 1, 0)}
+    files = {"train": "train.tsv", "test": "dev.tsv"}
+    return {split: read_table(data / "sst2" / name, ("0", "1")) for split, name in files.items()}
 
 
 def polarity(data: Path) -> dict[str, Rows]:
     """Reads the film-review sentences of Pang & Lee 2005, a tenth of them to measure on."""
     rows = []
     for label, name in (("positive", "rt-polarity.pos"), ("negative", "rt-polarity.neg")):
-        lines = (data / "sentence_polarity" / name).read_text(encoding="utf-8").splitlines()
+        lines = (data / "sentence_polarity" / name).read_text(encoding="utf-8").split("\n")
         rows += [(line.strip(), label) for line in lines if line.strip()]
     return divided(rows, 0.1)
 
 
 def spam(data: Path) -> dict[str, Rows]:
     """Reads the SMS Spam Collection, a fifth of it to measure on."""
-    return divided(read_table(data / "sms_spam/SMSSpamCollection", 1, 0), 0.2)
+    return divided(read_table(data / "sms_spam/SMSSpamCollection", ("ham", "spam")), 0.2)
 
 
 TASKS: dict[str, Callable[[Path], dict[str, Rows]]] = {"sst2": sst2, "polarity": polarity, "spam": spam}
@@ -153,15 +166,47 @@ def linear(classifier: Any, rows: dict[str, Rows]) -> dict[str, float]:
     return scores(model.predict([text for text, _ in rows["test"]]), rows["test"])
 
 
+def tales(data: Path, seed: int, smoke: bool) -> dict[str, dict[str, float]]:
+    """Pre-trains ours on three books of tales, and measures it and the baselines on the stretches that it held out."""
+    with tempfile.TemporaryDirectory() as top, common.silence():
+        recipe = {**TALES, "epochs": 1 if smoke else TALES["epochs"]}
+        options = PretrainOptions(
+            output_dir=str(Path(top) / "run"), corpus=str(data / "tales"), seed=seed, checkpoint_every=peers.NEVER,
+            **recipe,
+        )  # fmt: skip
+        train_pretraining(options)
+        text, packed = own_text(options.output_dir, options.corpus, pairs=True)
+        report = pretraining_report(options.output_dir, text, Accelerator(), packed)
+    return {task: report[task] for task in ("mlm", "nsp")}
+
+
+def spread(values: list[float]) -> str:
+    """Writes the mean of some shares and, of several, the extremes."""
+    return f"{statistics.mean(values):.1%}" + (f" ({min(values):.1%} - {max(values):.1%})" if values[1:] else "")
+
+
+def table_of_tales(runs: list[dict[str, dict[str, float]]]) -> str:
+    """Lays out what is known of the tales."""
+    lines = []
+    for task, what in (("mlm", "masked words, 15 %"), ("nsp", "next sentence")):
+        names = [name for name in runs[0][task] if name.endswith("_accuracy") and name in BASELINES[task]]
+        without = "; ".join(f"{BASELINES[task][name]} {spread([run[task][name] for run in runs])}" for name in names)
+        lines.append((what, spread([run[task]["accuracy"] for run in runs]), without))
+    return common.table(("tales, held-out stretches", "ToyBERT", "without a network"), lines)
+
+
 def main() -> None:
     parser = common.parser(__doc__, rounds=3)
-    parser.add_argument("--data", type=Path, help="folder of sst2, sentence_polarity and sms_spam")
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), metavar="TASK", help=", ".join(TASKS))
+    parser.add_argument("--data", type=Path, help="folder of sst2, sentence_polarity, sms_spam and tales")
+    every = [*TASKS, "tales"]
+    parser.add_argument("--tasks", nargs="+", choices=every, default=every, metavar="TASK", help=", ".join(every))
     parser.add_argument("--checkpoint", help="a model that was pre-trained on other text, to be fine-tuned too")
     options = common.parse(parser)
     results: dict[str, Any] = {}
     lines = []
     for task in options.tasks:
+        if task == "tales":
+            continue
         rows = TASKS[task](options.data)
         if options.smoke:
             rows = {split: some[:200] for split, some in rows.items()}
@@ -179,12 +224,15 @@ def main() -> None:
             runs["ToyBERT, pre-trained"] = [ours(rows, seed, options.checkpoint) for seed in seeds]
         results[task] = {"rows": {split: len(some) for split, some in rows.items()}, "models": runs}
         for model, found in runs.items():
-            every = [one["accuracy"] for one in found]
-            spread = f"{statistics.mean(every):.1%}" + (f" ({min(every):.1%} - {max(every):.1%})" if found[1:] else "")
-            macro = f"{statistics.mean(one['macro_f1'] for one in found):.1%}"
-            lines.append((task, f"{len(rows['train']):,} / {len(rows['test']):,}", model, spread, macro))
+            accuracy, macro = (spread([one[figure] for one in found]) for figure in ("accuracy", "macro_f1"))
+            lines.append((task, f"{len(rows['train']):,} / {len(rows['test']):,}", model, accuracy, macro))
     header = ("task", "rows, train / test", "model", "accuracy, mean (least - most)", "macro-F1")
-    common.report("real_text", options, results, f"{options.rounds} seeds.\n\n{common.table(header, lines)}")
+    text = f"{options.rounds} seeds.\n\n{common.table(header, lines)}"
+    if "tales" in options.tasks:
+        runs = [tales(options.data, seed, options.smoke) for seed in range(options.rounds)]
+        results["tales"] = {"runs": runs}
+        text += f"\n\n{table_of_tales(runs)}"
+    common.report("real_text", options, results, text)
 
 
 if __name__ == "__main__":

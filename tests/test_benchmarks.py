@@ -50,6 +50,7 @@ def data(tmp_path: Path) -> Path:
         "sentence_polarity/rt-polarity.pos": [f"{good} {number}" for number in range(20)],
         "sentence_polarity/rt-polarity.neg": [f"{bad} {number}" for number in range(20)]
         + [f"{bad} 1"],  # one stands there twice
+        "tales/fox.txt": [f"The fox {n % 7} ran to the hen {n % 5}. The hen {n % 3} flew." for n in range(120)],
         "sms_spam/SMSSpamCollection": [
             "Label\tSMS",
             *[f'ham\tsee you at "{number}"\nspam\twin {number}' for number in range(10)],
@@ -69,6 +70,9 @@ def test_accuracies_on_real_text_are_measured_and_told_apart(data: Path, tmp_pat
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
     results = json.loads((tmp_path / "real_text.json").read_text(encoding="utf-8"))["results"]
+    (tales,) = results.pop("tales")["runs"]
+    assert 0 < tales["mlm"]["bigram_accuracy"] < 1
+    assert 0 <= tales["nsp"]["accuracy"] <= 1
     assert {task: found["rows"] for task, found in results.items()} == {
         "sst2": {"train": 16, "test": 2},
         "polarity": {"train": 36, "test": 4},
