@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 from benchmarks import CORES, common, peers
 from toybert.train.pretrain import RECIPES
 
-# The best recipe for HF Trainer with AdamW that `--tune` found, beginning at what our own has beside Muon (20 % masked);
+# The best recipe for HF Trainer with AdamW that `--tune` found, beginning at what our own has beside Muon, 20 % masked;
 # `pairs` and `grouped` are how its rows are fed.
 BEST_ADAMW: dict[str, Any] = {
     "epochs": 8,
