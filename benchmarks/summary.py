@@ -47,7 +47,10 @@ def time_to_quality(results: dict[str, Any]) -> list[dict[str, Any]]:
         goals = {goal: found for goal, found in row.items() if ":" in goal and found["ours_is_faster"]}
         for goal, found in goals.items():
             loss, accuracy = goal.split(":")
-            what = f"masked words {loss} nats, next sentence {float(accuracy):.0%}"
+            what = f"masked words {loss} nats"
+            what += (
+                f", next sentence {float(accuracy):.0%}" if float(accuracy) else ", whatever becomes of next sentences"
+            )
             rows.append(entry(QUALITY, what, name, found["ours_is_faster"]))
     return rows
 

@@ -48,7 +48,12 @@ ROWS: dict[str, dict[str, Any]] = {
     "HF Trainer, the same AdamW for 12 epochs": {"side": "HF Trainer", "recipe": {**BEST_ADAMW, "epochs": 12}},
 }
 OURS = next(iter(ROWS))
-TARGETS = ("2.0:0.60", "1.0:0.80", "0.7:0.90")  # MLM loss at most, NSP accuracy at least
+TARGETS = (
+    "0.7:0",
+    "2.0:0.60",
+    "1.0:0.80",
+    "0.7:0.90",
+)  # MLM loss at most, NSP accuracy at least; the first wants no NSP
 
 
 class Enough(Exception):  # noqa: N818 (not an error)
@@ -199,9 +204,17 @@ def compare(options: Any) -> None:
         return found
 
     runs = common.interleaved({name: partial(turn, name) for name in options.rows}, options.rounds)
+    results, lines = times_to(options.goals, runs)
+    header = ("MLM loss and NSP accuracy", "row", "seconds (least - most)", "ours is faster by")
+    text = f"{options.rounds} seeds, measured every {options.every} steps.\n\n{common.table(header, lines)}"
+    common.report("time_to_quality", options, results, text)
+
+
+def times_to(goals: list[tuple[float, float]], runs: dict[str, list[dict[str, Any]]]) -> tuple[dict[str, Any], Any]:
+    """Gives when the runs of each row reached each goal, and the lines of a table of that."""
     results: dict[str, Any] = {name: {"recipe": ROWS[name], "runs": found} for name, found in runs.items()}
     lines = []
-    for goal in options.goals:
+    for goal in goals:
         for name in runs:
             times = ratio(runs[name], runs[OURS], goal) if OURS in runs and name != OURS else None
             results[name][f"{goal[0]}:{goal[1]}"] = {
@@ -210,9 +223,7 @@ def compare(options: Any) -> None:
             }
             shown = f"{'at least ' if times['at_least'] else ''}{common.show(times)}" if times else ""
             lines.append((f"{goal[0]} and {goal[1]}", name, against_the_clock(runs[name], goal), shown))
-    header = ("MLM loss and NSP accuracy", "row", "seconds (least - most)", "ours is faster by")
-    text = f"{options.rounds} seeds, measured every {options.every} steps.\n\n{common.table(header, lines)}"
-    common.report("time_to_quality", options, results, text)
+    return results, lines
 
 
 def tune(options: Any) -> None:
