@@ -43,9 +43,8 @@ def pretrain(results: dict[str, Any]) -> list[dict[str, Any]]:
 
 def time_to_quality(results: dict[str, Any]) -> list[dict[str, Any]]:
     rows = []
-    for name, row in results.items():
-        goals = {goal: found for goal, found in row.items() if ":" in goal and found["ours_is_faster"]}
-        for goal, found in goals.items():
+    for goal in (goal for goal in next(iter(results.values())) if ":" in goal):
+        for name, found in ((name, row[goal]) for name, row in results.items() if row[goal]["ours_is_faster"]):
             loss, accuracy = goal.split(":")
             what = f"masked words {loss} nats"
             what += (
@@ -133,25 +132,28 @@ def block(found: dict[str, Any]) -> str:
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
     """Draws the ratios as bars on a logarithmic scale, with their quartiles; to the right of 1, ours is faster."""
-    figure, axes = plt.subplots(figsize=(9, 0.27 * len(rows) + 1.2))
+    figure, axes = plt.subplots(figsize=(8, 0.24 * len(rows) + 1.2))
     colours = dict(zip((EPOCH, QUALITY, ANSWER), ("tab:blue", "tab:green", "tab:orange"), strict=True))
-    names = [f"{row['what']}\nagainst {row['peer']}" for row in rows]
+    names = [f"{row['what']}: {row['peer']}" for row in rows]
     for place, row in enumerate(rows):
         error = [[row["median"] - row["q1"]], [row["q3"] - row["median"]]]
         axes.barh(place, row["median"] - 1, left=1, color=colours[row["group"]], height=0.7)
+        if row["at_least"]:  # not all of the peer's runs got there
+            axes.annotate("or more", (row["q3"], place), xytext=(5, -2), textcoords="offset points", fontsize=6.5)
         axes.errorbar(row["median"], place, xerr=error, color="black", linewidth=1, capsize=2)
-    axes.set_yticks(range(len(rows)), names, fontsize=6.5)
-    axes.invert_yaxis()
+    axes.set_yticks(range(len(rows)), names, fontsize=7.5)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xscale("log")
     ticks = [0.25, 0.5, 1, 1.5, 2, 3, 5, 8, 12]
     low, high = min(0.8, *(row["q1"] for row in rows)), max(2.0, *(row["q3"] for row in rows))
     ticks = [tick for tick in ticks if low * 0.9 <= tick <= high * 1.1]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xlim(low * 0.85, high * 1.5)  # room for "or more"
     axes.minorticks_off()
     axes.axvline(1, color="black", linewidth=1)
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
-    axes.set(xlabel="ours is faster by (median of paired runs; the lines are quartiles)")
+    axes.set(xlabel="ours is faster than that by (median of paired runs; the lines are quartiles)")
     used = [group for group in colours if any(row["group"] == group for row in rows)]
     axes.legend([plt.Rectangle((0, 0), 1, 1, color=colours[group]) for group in used], used, fontsize=7)
     figure.savefig(path, dpi=120, bbox_inches="tight")
