@@ -21,7 +21,8 @@ WARM_UP = 5  # steps before the clock starts
 CORPORA = (1_000, 10_000, 100_000, 1_000_000)
 VOCABULARIES = (500, 8_000, 30_000, 100_000)
 WIDTHS = (64, 128, 256, 512)
-SIDES = ("ours", "HF Trainer")
+MUON = "ours with Muon"  # the default recipe's; the other two have AdamW
+SIDES = ("ours", MUON, "HF Trainer")
 BASE: dict[str, Any] = {"sentences": 10_000, "vocabulary": 8_000, "width": 128, "processes": 1, "side": "ours"}
 PARTS = {
     "corpus": [{**BASE, "sentences": count} for count in CORPORA],
@@ -72,12 +73,14 @@ def one_run(spec: dict[str, Any]) -> dict[str, Any]:
     """Trains some steps from a corpus on disk, and gives the seconds of a step and the memory of the process."""
     began, steps = time.perf_counter(), Steps(spec["steps"])
     with tempfile.TemporaryDirectory() as folder, common.silence():
-        options = peers.pretrain_options(folder, epochs=1, batch_size=BATCH // spec["processes"], corpus=spec["corpus"])
+        changes = {"epochs": 1, "batch_size": BATCH // spec["processes"], "corpus": spec["corpus"]}
+        changes |= {} if spec["side"] == MUON else {"muon_learning_rate": 0.0}
+        options = peers.pretrain_options(folder, **changes)
         documents = load_corpus(spec["corpus"], columns=["sentences"])["train"]["sentences"]
         tokenizer = peers.synthetic_tokenizer(spec["vocabulary"], 64)
         size = {"hidden_size": spec["width"], "intermediate_size": 4 * spec["width"]}
         with contextlib.suppress(Enough):
-            if spec["side"] == "ours":
+            if spec["side"] != "HF Trainer":
                 corpus = peers.Corpus(documents, tokenizer, None, 64)
                 peers.train_ours(corpus, options, steps.attach, **size)
             else:
@@ -148,6 +151,7 @@ def summary(results: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
 def main() -> None:
     parser = common.parser(__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES), metavar="SIDE", help=", ".join(SIDES))
     parser.add_argument("--most-sentences", type=int, default=CORPORA[-1], help="leave larger corpora out")
     parser.add_argument("--steps", type=int, default=30, help="that are timed in each run")
     options = common.parse(parser)
@@ -162,6 +166,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as top:
         for part in options.parts:
             every = [case for case in PARTS[part] if part != "corpus" or case["sentences"] <= options.most_sentences]
+            every = [case for case in every if case["side"] in options.sides]
             for case in every[:2] if options.smoke else every:
                 sentences = min(case["sentences"], options.most_sentences)
                 corpus = Path(top) / f"{sentences}-{case['vocabulary']}"
