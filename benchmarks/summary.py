@@ -1,6 +1,8 @@
 """Puts what the benchmarks found into one picture, figures/speed.png, and into the README's table."""
 
+import argparse
 import json
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +52,18 @@ def time_to_quality(results: dict[str, Any]) -> list[dict[str, Any]]:
             what += (
                 f", next sentence {float(accuracy):.0%}" if float(accuracy) else ", whatever becomes of next sentences"
             )
-            rows.append(entry(QUALITY, what, name, found["ours_is_faster"]))
+            made = entry(QUALITY, what, name, found["ours_is_faster"])
+            made["reached"] = [seconds is not None for seconds in found["seconds"]]
+            ours = results["ours, default recipe"][goal]["seconds"]
+            made["ours"] = round(statistics.median(ours))
+            made["longest"] = max(round(run["curve"][-1]["seconds"]) for run in results[name]["runs"])
+            rows.append(made)
     return rows
 
 
 def inference(results: dict[str, Any]) -> list[dict[str, Any]]:
     rows = []
-    for group, what in (("one", "one sentence"), ("batch", "32 sentences")):
+    for group, what in (("one", "one sentence"), ("batch", "32 sentences"), ("start", "a process's first")):
         for name, row in results.get(group, {"rows": {}})["rows"].items():
             how, _, peer = name.rpartition(", ")
             if "ours_is_faster" in row:
@@ -81,12 +88,12 @@ def collect(folder: Path) -> dict[str, Any]:
     for name in (*READERS, "overhead", "profile"):
         path = folder / f"{name}.json"
         if not path.exists():
-            print(f"left out {name}: there is no {path}")
-            continue
+            raise FileNotFoundError(f"there is no {path}: run benchmarks.{name} first")
         record = json.loads(path.read_text(encoding="utf-8"))
         runs[name] = {"rounds": record["options"]["rounds"], **record["machine"]}
         if name == "overhead":
-            overhead = {each: round(record["results"]["overhead"][each], 4) for each in ("median", "q1", "q3")}
+            values = record["results"]["overhead"]["values"]
+            overhead = {"median": round(statistics.median(values), 4), "least": min(values), "most": max(values)}
             continue
         if name == "profile":
             times = {group: round(seconds, 4) for group, seconds in record["results"]["AdamW, dropout 0"].items()}
@@ -105,7 +112,14 @@ def block(found: dict[str, Any]) -> str:
     """Writes the README's table."""
     lines: dict[str, list[str]] = {}
     for row in found["rows"]:
-        ratio = f"{'at least ' if row['at_least'] else ''}**{row['median']:.2f}** ({row['q1']:.2f} - {row['q3']:.2f})"
+        ratio = f"**{row['median']:.2f}** ({row['q1']:.2f} - {row['q3']:.2f})"
+        if row["at_least"]:
+            ratio = (
+                f"at least **{row['median']:.2f}** (got there in {sum(row['reached'])} of {len(row['reached'])} runs)"
+            )
+            ratio = (
+                ratio if any(row["reached"]) else f"**never got there** in {row['longest']} s (ours in {row['ours']} s)"
+            )
         lines.setdefault(f"{row['group']}: {row['what']}", []).append(f"{row['peer']} {ratio}")
     text = common.table(
         ("", "by how much ours is faster than ... (quartiles)"), [(what, "; ".join(by)) for what, by in lines.items()]
@@ -119,8 +133,8 @@ def block(found: dict[str, Any]) -> str:
         )
     if overhead:
         text += (
-            f" accelerate and the log cost {overhead['median']:.1%} ({overhead['q1']:.1%} - {overhead['q3']:.1%}) over "
-            "a bare loop."
+            f" accelerate and the log cost {overhead['median']:.1%} over a bare loop, less than the runs differ by "
+            f"({overhead['least']:.1%} to {overhead['most']:.1%})."
         )
     if times:
         whole = times["all"]
@@ -128,6 +142,11 @@ def block(found: dict[str, Any]) -> str:
         shares = ", ".join(f"{name} {times[name] / whole:.0%}" for name in largest)
         text += f" With AdamW and without dropout, that epoch's time goes into: {shares}."
     return text
+
+
+def is_drawn(row: dict[str, Any]) -> bool:
+    """Tells whether a row has a ratio: not where none of the peer's runs got there."""
+    return not row["at_least"] or any(row["reached"])
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
@@ -153,7 +172,9 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     axes.axvline(1, color="black", linewidth=1)
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
-    axes.set(xlabel="ours is faster than that by (median of paired runs; the lines are quartiles)")
+    axes.set(
+        xlabel="ours is slower  < 1 <  ours is faster than that by (median of paired runs; the lines are quartiles)"
+    )
     used = [group for group in colours if any(row["group"] == group for row in rows)]
     axes.legend([plt.Rectangle((0, 0), 1, 1, color=colours[group]) for group in used], used, fontsize=7)
     figure.savefig(path, dpi=120, bbox_inches="tight")
@@ -161,10 +182,11 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     found = collect(common.ROOT / "outputs" / "benchmarks")
     FIGURES.mkdir(exist_ok=True)
     (FIGURES / "speed.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    draw(found["rows"], FIGURES / "speed.png")
+    draw([row for row in found["rows"] if is_drawn(row)], FIGURES / "speed.png")
     readme = common.ROOT / "README.md"
     card = replaced(readme.read_text(encoding="utf-8"), r"<!-- speed -->\n(.*?)<!-- /speed -->", block(found) + "\n")
     readme.write_text(card, encoding="utf-8")

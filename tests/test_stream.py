@@ -50,7 +50,7 @@ class Window:
 
     def __init__(self, documents: list[dict[str, Any]]):
         self.documents, self.lengths = documents, np.full(len(documents), 5)
-        self.tokens = SimpleNamespace(path=SimpleNamespace(unlink=lambda: None))
+        self.tokens = SimpleNamespace(path=SimpleNamespace(unlink=lambda **_: None))
 
     def set_epoch(self, epoch: int) -> None:
         pass

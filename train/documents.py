@@ -170,15 +170,20 @@ def csv_columns(path: Path, most: int | None = None) -> list[str]:
     """
     csv.field_size_limit(2**31 - 1)
     how = csv_format(path)
-    rows = csv.reader(read_lines(path), delimiter=how["sep"], quoting=how.get("quoting", csv.QUOTE_MINIMAL))
-    names = [name or f"column {number}" for number, name in enumerate(next(rows, []), start=1)]
-    if not names:
-        raise ValueError(f"{path} is empty")
+    rows = csv.reader(
+        read_lines(path), delimiter=how["sep"], quoting=how.get("quoting", csv.QUOTE_MINIMAL), strict=True
+    )
     found = False
-    for row in islice(rows, most):
-        found |= bool(row)
-        if row and len(row) != len(names):
-            raise ValueError(f"line {rows.line_num} of {path} has {len(row)} columns, the first line {len(names)}")
+    try:
+        names = [name or f"column {number}" for number, name in enumerate(next(rows, []), start=1)]
+        if not names:
+            raise ValueError(f"{path} is empty")
+        for row in islice(rows, most):
+            found |= bool(row)
+            if row and len(row) != len(names):
+                raise ValueError(f"line {rows.line_num} of {path} has {len(row)} columns, the first line {len(names)}")
+    except csv.Error as error:  # a stray quote would swallow rows
+        raise ValueError(f"line {rows.line_num} of {path} cannot be split into cells: {error}") from error
     if not found:
         raise ValueError(f"{path} has no row below its first line")
     return names

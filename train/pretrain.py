@@ -56,7 +56,7 @@ HEADS: dict[str, tuple[str, ...]] = {
 
 @dataclass(kw_only=True)
 class PretrainOptions(LoopOptions, TextOptions):
-    """Holds the options of a pre-training run; the defaults are the recipe that learns most in the time."""
+    """Holds the options of a pre-training run; the defaults are the recipe that learns both tasks soonest."""
 
     epochs: int = option("Passes over the training pairs.", 8)
     learning_rate: float = option("AdamW's peak learning rate.", 2e-3)

@@ -33,7 +33,7 @@ def open_stream(options: TextOptions) -> datasets.IterableDataset:
     """
     path = Path(options.corpus)
     tables = sorted(path.glob("train*.*")) or sorted(path.glob("*.*")) if path.is_dir() else [path]
-    tables = [file for file in tables if reader_of(file)]
+    tables = [file for file in tables if reader_of(file) and not file.stem.startswith(("validation", "test"))]
     source: dict[str, Any]
     if files := options.text_files():  # a blank line ends a document
         source = {"path": "text", "data_files": [str(file) for file in files], "sample_by": "paragraph"}
@@ -122,7 +122,9 @@ class StreamedBatches(Batches):
     def _endless(self) -> Iterator[Batch]:
         for documents in self._windows():
             dataset = self.make(documents)
-            dataset.tokens.path.unlink()  # it stays mapped; a text larger than the disk must not end up there
+            dataset.tokens.path.unlink(
+                missing_ok=True
+            )  # it stays mapped; a text larger than the disk must not end up there
             dataset.set_epoch(self.window)
             sampler = LengthBatchSampler(dataset.lengths, self.batch_size, self.seed, dataset.group)
             sampler.set_epoch(self.window)
