@@ -172,9 +172,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     axes.axvline(1, color="black", linewidth=1)
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
-    axes.set(
-        xlabel="ours is slower  < 1 <  ours is faster than that by (median of paired runs; the lines are quartiles)"
-    )
+    axes.set(xlabel="ours is slower < 1 < ours is faster (median of paired runs; the lines are quartiles)")
     used = [group for group in colours if any(row["group"] == group for row in rows)]
     axes.legend([plt.Rectangle((0, 0), 1, 1, color=colours[group]) for group in used], used, fontsize=7)
     figure.savefig(path, dpi=120, bbox_inches="tight")

@@ -547,6 +547,13 @@ def test_quotes_are_text_in_a_tsv_and_an_index_may_have_no_name(tmp_path: Path) 
     assert load_all(index, pairs=False) == sorted([f"NA {number}"] for number in range(20))
 
 
+def test_a_stray_quote_in_a_csv_is_named_before_it_swallows_rows(tmp_path: Path) -> None:
+    lines = [('"' if number in (3, 9) else "") + f"it was {number},{number}" for number in range(20)]
+    corpus = write(tmp_path / "mine.csv", "text,number\n" + "\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match=r"line \d+ of .*mine\.csv cannot be split into cells"):
+        load_all(corpus, pairs=False)
+
+
 def test_what_was_learnt_from_is_not_measured_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"the {animal} {i} ran\nit ran to the {animal} house {i}" for i in range(60) for animal in "ab"]
     corpus = write(tmp_path / "mine.txt", "\n\n".join(lines))

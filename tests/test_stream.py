@@ -166,6 +166,12 @@ def test_tables_that_a_stream_would_misread_are_refused(files: dict[str, str], m
         open_stream(TextOptions(corpus=str(tmp_path)))
 
 
+def test_a_stream_leaves_the_tables_of_other_splits_out(tmp_path: Path) -> None:
+    for name in ("data", "test", "validation-0"):
+        (tmp_path / f"{name}.csv").write_text(f"text\nfrom {name}\n", encoding="utf-8")
+    assert list(open_stream(TextOptions(corpus=str(tmp_path)))) == [{"text": "from data"}]
+
+
 def test_what_can_not_be_streamed_is_refused(corpora: dict[str, Path], tmp_path: Path) -> None:
     for changes, message in (
         ({"max_steps": 0}, r"streaming needs max_steps, a multiple of epochs \(2\)"),
