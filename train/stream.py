@@ -122,9 +122,8 @@ class StreamedBatches(Batches):
     def _endless(self) -> Iterator[Batch]:
         for documents in self._windows():
             dataset = self.make(documents)
-            dataset.tokens.path.unlink(
-                missing_ok=True
-            )  # it stays mapped; a text larger than the disk must not end up there
+            # It stays mapped; a text larger than the disk must not end up there.
+            dataset.tokens.path.unlink(missing_ok=True)
             dataset.set_epoch(self.window)
             sampler = LengthBatchSampler(dataset.lengths, self.batch_size, self.seed, dataset.group)
             sampler.set_epoch(self.window)
