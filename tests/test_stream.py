@@ -154,7 +154,7 @@ def test_a_streamed_text_is_divided_as_one_that_is_there(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"a.csv": "id,text\n1,a,x\n2,b,y\n"}, r"line 2 of .*a\.csv has 3 columns, the first line 2"),
+        ({"a.csv": "id,text\n1,a,x\n2,b,y\n"}, r"line 2 of .*a\.csv has 3 cells, its first 2"),
         ({"a.csv": "id,text\n1,a\n", "b.csv": "text\na\n"}, r"b\.csv has other columns than .*a\.csv, .* id, text"),
         ({"a.csv": "text\na\n", "b.jsonl": '{"text": "a"}\n'}, r"of several kinds, such as a\.csv and b\.jsonl"),
     ],

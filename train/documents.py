@@ -1,17 +1,16 @@
 """Text of one's own: whatever holds it, it is loaded as rows of sentences, and a part of it is held out."""
 
-import csv
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-from datasets import Dataset, Features, Value, load_dataset
+from datasets import Dataset, load_dataset
 from datasets.exceptions import DatasetsError
 
+from toybert.train.cells import SUFFIXES, cells_source
 from toybert.train.corpus import check_json_lines, check_texts, in_slices, load_corpus
 from toybert.train.run import option
 from toybert.train.sentences import FEATURES, PIECE, document_numbers, read_lines, read_text, split_rows
@@ -120,73 +119,20 @@ def load_tables(options: TextOptions) -> dict[str, Dataset]:
 
 def file_source(path: Path) -> dict[str, Any]:
     """Gives what `load_dataset` has to be told about a table, having looked whether it is text in UTF-8."""
-    source: dict[str, Any] = {"path": reader_of(path), "data_files": {"train": str(path)}}
-    if path.suffix.lower() == ".jsonl":
+    suffix = path.suffix.lower()
+    if suffix in SUFFIXES:
+        return cells_source([path])[0]
+    if suffix == ".jsonl":
         check_json_lines(str(path))
-    elif path.suffix.lower() == ".json":
+    elif suffix == ".json":
         for _ in read_lines(path):
             pass
-    elif source["path"] == "csv":
-        source |= csv_source([path])
-    return source
-
-
-def csv_source(files: Sequence[Path], most: int | None = None) -> dict[str, Any]:
-    """Gives what `load_dataset` has to be told about .csv or .tsv files: all columns are text, NA and 007 too.
-
-    Args:
-        most: rows of each file that are looked at; else all.
-
-    Raises:
-        ValueError: they are not alike, or one is not as `csv_columns` wants it.
-    """
-    names = csv_columns(files[0], most)
-    for file in files[1:]:
-        if csv_columns(file, most) != names:
-            raise ValueError(f"{file} has other columns than {files[0]}, which has {', '.join(names)}")
-    columns = Features({name: Value("string") for name in names})
-    return {**csv_format(files[0]), "names": names, "header": 0, "features": columns}
+    return {"path": reader_of(path), "data_files": {"train": str(path)}}
 
 
 def reader_of(path: Path) -> str | None:
     """Gives the reader of `datasets` for a table, by the end of its name; None for anything else."""
     return READERS.get(path.suffix.lower())
-
-
-def csv_format(path: Path) -> dict[str, Any]:
-    """Gives what pandas has to be told of a .csv, or of a .tsv, where quotes are text."""
-    how = {"sep": "\t", "quoting": csv.QUOTE_NONE} if path.suffix.lower() == ".tsv" else {"sep": ","}
-    return {**how, "keep_default_na": False, "encoding": "utf-8-sig"}
-
-
-def csv_columns(path: Path, most: int | None = None) -> list[str]:
-    """Gives the names in the first line of a table; one that has none, as that of an index, gets its number.
-
-    Args:
-        most: rows that are looked at; else all.
-
-    Raises:
-        ValueError: it is empty, or has a row of another number of columns, which pandas would shift or cut.
-    """
-    csv.field_size_limit(2**31 - 1)
-    how = csv_format(path)
-    rows = csv.reader(
-        read_lines(path), delimiter=how["sep"], quoting=how.get("quoting", csv.QUOTE_MINIMAL), strict=True
-    )
-    found = False
-    try:
-        names = [name or f"column {number}" for number, name in enumerate(next(rows, []), start=1)]
-        if not names:
-            raise ValueError(f"{path} is empty")
-        for row in islice(rows, most):
-            found |= bool(row)
-            if row and len(row) != len(names):
-                raise ValueError(f"line {rows.line_num} of {path} has {len(row)} columns, the first line {len(names)}")
-    except csv.Error as error:  # a stray quote would swallow rows
-        raise ValueError(f"line {rows.line_num} of {path} cannot be split into cells: {error}") from error
-    if not found:
-        raise ValueError(f"{path} has no row below its first line")
-    return names
 
 
 def one_line(error: BaseException) -> str:

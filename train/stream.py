@@ -15,8 +15,9 @@ from datasets.distributed import split_dataset_by_node
 from datasets.exceptions import DatasetsError
 
 from toybert.train.batches import Batches
+from toybert.train.cells import cells_source
 from toybert.train.data import Batch
-from toybert.train.documents import Text, TextOptions, as_documents, csv_source, one_line, reader_of
+from toybert.train.documents import Text, TextOptions, as_documents, one_line, reader_of
 from toybert.train.sampler import LengthBatchSampler
 
 WINDOW = 2000  # documents that are there at a time, to shuffle and to make pairs among
@@ -45,7 +46,7 @@ def open_stream(options: TextOptions) -> datasets.IterableDataset:
         if other := [file for file in tables if file.suffix != tables[0].suffix]:
             raise ValueError(f"{path} has tables of several kinds, such as {tables[0].name} and {other[0].name}")
         if source["path"] == "csv":
-            source |= csv_source(tables, most=HEAD)
+            source, _ = cells_source(tables, most=HEAD)
     else:
         source = {"path": options.corpus, "name": options.corpus_config}
     return datasets.load_dataset(**source, split="train", streaming=True)

@@ -1,17 +1,15 @@
 """Tables of labelled text, from files or from the Hub; what is wrong with them is named before anything is learnt."""
 
-import csv
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from datasets import Dataset, DatasetDict, Features, Value, load_dataset
+from datasets import Dataset, DatasetDict, load_dataset
 from datasets.exceptions import DatasetGenerationError
 
+from toybert.train import cells
 from toybert.train.corpus import check_json_lines, in_slices
-from toybert.train.sentences import read_lines
 
 SPLITS = ("train", "validation", "test")
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
@@ -79,80 +77,37 @@ def corpus_files(corpus: str) -> dict[str, str]:
 
 
 def load_file(path: str) -> Dataset:
-    """Reads a table from a file, by the ending of its name.
-
-    Every cell of a .csv or .tsv is text, "NA" and "null" too. In a .csv, quotes hold a cell together; in a .tsv they
-    are text like any other, as in nearly all corpora of that form: read otherwise, one stray quote swallows rows.
-    """
+    """Reads a table from a file, by the ending of its name."""
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise ValueError(f"{path} is no table: its name should end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
     if not Path(path).is_file():
         raise FileNotFoundError(f"the file {path} does not exist")
-    if suffix in (".csv", ".tsv"):
-        return load_cells(
-            path, "," if suffix == ".csv" else "\t", csv.QUOTE_MINIMAL if suffix == ".csv" else csv.QUOTE_NONE
-        )
+    if suffix in cells.SUFFIXES:
+        return load_cells(path)
     if suffix == ".jsonl":
         check_json_lines(path)
-    return read(path, "parquet" if suffix == ".parquet" else "json")
+    return read(path, {"path": "parquet" if suffix == ".parquet" else "json", "data_files": {"train": path}})
 
 
-def load_cells(path: str, separator: str, quoting: int) -> Dataset:
+def load_cells(path: str) -> Dataset:
     """Reads a file of cells, each as text."""
-    header, number = check_cells(path, delimiter=separator, quoting=quoting)
-    rows = read(
-        path,
-        "csv",
-        sep=separator,
-        quoting=quoting,
-        encoding="utf-8-sig",
-        na_filter=False,
-        names=header,
-        header=0,
-        features=Features({name: Value("string") for name in header}),
-        skip_blank_lines=len(header) > 1,  # of a single column, it is a row without text
-    )
+    source, number = cells.cells_source([Path(path)])
+    rows = read(path, source)
     if len(rows) != number:
         raise ValueError(f"{path} has {number} rows, of which only {len(rows)} can be read: is there an odd line end?")
     return rows
 
 
-def read(path: str, kind: str, **how: Any) -> Dataset:
+def read(path: str, source: dict[str, Any]) -> Dataset:
     """Reads a file with `datasets`."""
     try:
-        return load_dataset(kind, data_files=str(path), split="train", **how)
+        return load_dataset(**source, split="train")
     except (DatasetGenerationError, ValueError, OSError) as error:
         reason = " ".join(str(error.__cause__ or error).split())
         if "corresponds to no data" in reason:
             reason = "it has no rows"
-        raise ValueError(f"{path} cannot be read as {kind}: {reason}") from error
-
-
-def check_cells(path: str, **dialect: Any) -> tuple[list[str], int]:
-    """Refuses a file of cells that is not UTF-8, or whose lines don't all have as many cells as the first.
-
-    Returns:
-        The cells of its first line, which are the names of its columns, and the number of rows.
-    """
-    csv.field_size_limit(sys.maxsize)  # of one cell; by itself some 130,000 characters
-    number = 0
-    lines = csv.reader(read_lines(Path(path)), strict=True, **dialect)
-    try:
-        header = next(lines, [])
-        for cells in lines:
-            if cells and len(cells) != len(header):
-                raise ValueError(f"line {lines.line_num} of {path} has {len(cells)} cells, its first {len(header)}")
-            number += bool(cells) or len(header) == 1
-    except csv.Error as error:
-        raise ValueError(f"line {lines.line_num} of {path} cannot be split into cells: {error}") from error
-    if not header or not number:
-        raise ValueError(f"{path} has no rows" if header else f"{path} is empty")
-    header = [name or f"column {place}" for place, name in enumerate(header, start=1)]  # an index has no name
-    for name in header:
-        if header.count(name) > 1:
-            raise ValueError(f"the first line of {path} has {name[:40]!r} twice; it should name the columns")
-    return header, number
+        raise ValueError(f"{path} cannot be read as {source['path']}: {reason}") from error
 
 
 def hold_out(classes: np.ndarray | None, number: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
