@@ -517,6 +517,19 @@ def test_of_many_classes_the_lowest_recalls_are_listed() -> None:
     assert listed[-1] == "  these 20 classes have the lowest recall of 30"
 
 
+def test_a_classifier_goes_on_with_its_head_and_says_so(
+    run: Callable, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    first = write(tmp_path / "first.csv", "text,label\n" + "the dog,x\nthe cat,y\n" * 5)
+    other = write(tmp_path / "other.csv", "text,label\n" + "the dog,u\nthe cat,v\n" * 5)
+    run(train_file=first)
+    start = str(tmp_path / "run")
+    run(train_file=first, model=start, output_dir=str(tmp_path / "again"))
+    assert "its head goes on" not in capsys.readouterr().out
+    run(train_file=other, model=start, output_dir=str(tmp_path / "on"))
+    assert f"{start} told x, y apart, and its head goes on from there" in capsys.readouterr().out
+
+
 def test_a_classifier_of_other_classes_is_no_start(run: Callable, tmp_path: Path) -> None:
     two = write(tmp_path / "two.csv", "text,label\n" + "the dog,x\nthe cat,y\n" * 5)
     three = write(tmp_path / "three.csv", "text,label\n" + "the dog,x\nthe cat,y\nthe bird,z\n" * 5)

@@ -114,6 +114,9 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     with accelerator.main_process_first():  # it tokenises, the others find what it made
         data = make_datasets(tables, encoded, options.texts(), tokenizer, longest_input(tokenizer, config))
     announce(tables, data, labels, accelerator)
+    if is_classifier(config) and tuple(config.id2label.values()) != labels.names:
+        known = ", ".join(config.id2label.values())
+        accelerator.print(f"{options.model} told {known} apart, and its head goes on from there")
     kept = {name: getattr(config, name) for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")}
     model = load_model(
         AutoModelForSequenceClassification,
@@ -166,12 +169,15 @@ def best_metric(options: FinetuneOptions, labels: Labels) -> str:
 
 def check_head(config: Any, labels: Labels, model: str) -> None:
     """Refuses a checkpoint that is a classifier with another number of classes."""
-    is_classifier = (config.architectures or [""])[0] == "ToyBertForSequenceClassification"
-    if is_classifier and config.num_labels != len(labels.names):
+    if is_classifier(config) and config.num_labels != len(labels.names):
         raise ValueError(
             f"{model} is a classifier with {config.num_labels} outputs and the labels need {len(labels.names)}: "
             "fine-tune a pre-trained model"
         )
+
+
+def is_classifier(config: Any) -> bool:
+    return (config.architectures or [""])[0] == "ToyBertForSequenceClassification"
 
 
 def evaluator(
