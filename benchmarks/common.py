@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import datasets
+import psutil
 import torch
 from transformers.utils import logging
 
@@ -50,8 +51,8 @@ def parse(made: argparse.ArgumentParser) -> argparse.Namespace:
         options.machine = machine()
         print(", ".join(f"{name}={value}" for name, value in options.machine["settings"].items()))
         print(f"{options.machine['cpu']}, {options.machine['threads']} threads of torch", flush=True)
-        if options.machine["load_average"] > 0.5:
-            print(f"warning: the load average is {options.machine['load_average']:.1f}; others share this machine")
+        if options.machine["busy"] > 10:
+            print(f"warning: other programs take {options.machine['busy']:.0f} % of this machine's cores")
     return options
 
 
@@ -75,7 +76,7 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "settings": {name: os.environ[name] for name in SETTINGS},
-        "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0,  # of the minute before
+        "busy": psutil.cpu_percent(interval=1.0),  # per cent of the cores, before anything runs
     }
 
 
