@@ -121,13 +121,12 @@ def our_config(corpus: Corpus, options: PretrainOptions, **size: Any) -> Any:
     """Gives our configuration of a size, as train/pretrain.py makes it."""
     return load_config(
         ROOT,
-        **size,
         vocab_size=len(corpus.tokenizer),
         max_position_embeddings=corpus.max_length,
         hidden_dropout_prob=options.dropout,
         attention_probs_dropout_prob=options.dropout,
         initializer_range=options.initializer_range,
-        sparse_prediction=True,
+        **{"sparse_prediction": True, **size},
     )
 
 
