@@ -517,6 +517,11 @@ def test_of_many_classes_the_lowest_recalls_are_listed() -> None:
     assert listed[-1] == "  these 20 classes have the lowest recall of 30"
 
 
+def test_the_card_of_what_was_made_from_the_shipped_model_says_so(run: Callable, tmp_path: Path, animals: str) -> None:
+    run(train_file=animals, model=str(finetune.ROOT))
+    assert "- Fine-tuned from the shipped ToyBERT\n" in (tmp_path / "run" / "README.md").read_text()
+
+
 def test_a_classifier_goes_on_with_its_head_and_says_so(
     run: Callable, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:

@@ -11,14 +11,21 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset, DatasetDict
+from helpers import make_checkpoint
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModelForMaskedLM, AutoModelForPreTraining, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModelForMaskedLM,
+    AutoModelForPreTraining,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
 
 from toybert.tokenization_toybert import ToyBertTokenizer
 from toybert.train import cli, documents, evaluate, tokens
 from toybert.train.data import MaskedWordDataset, PretrainDataset
 from toybert.train.documents import TextOptions, load_text
-from toybert.train.hub import ROOT
+from toybert.train.hub import ROOT, load_config, load_model, load_tokenizer, save_hub_folder
 from toybert.train.pretrain import PretrainOptions, make_model, train_pretraining
 from toybert.train.sentences import PIECE, STRETCH, document_numbers
 from toybert.train.stream import is_held_out
@@ -439,6 +446,20 @@ def test_a_checkpoint_of_masked_words_gets_a_new_head_for_pairs(
     assert "nsp_accuracy" in train_pretraining(options)
     assert f"goes on from {masked_run.name}, with a new head for next sentences" in capsys.readouterr().out
     assert "nsp_head.weight" in load_file(tmp_path / "on" / "model.safetensors")
+
+
+def test_a_classifier_that_goes_on_as_a_pretrained_model_leaves_its_classes_behind(
+    text_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = make_checkpoint(tmp_path / "classifier", problem_type="multi_label_classification")
+    model = load_model(AutoModelForSequenceClassification, start, id2label={0: "a", 1: "b", 2: "c"})
+    save_hub_folder(model, load_tokenizer(start), start)
+    options = PretrainOptions(corpus=text_file, output_dir=str(tmp_path / "on"), init_from=str(start), epochs=1)
+    train_pretraining(options)
+    assert "with a new head for masked words and next sentences" in capsys.readouterr().out
+    config = load_config(tmp_path / "on")
+    assert config.id2label == load_config(ROOT).id2label
+    assert config.problem_type is None
 
 
 def test_a_resume_on_changed_text_or_with_other_options_is_refused(tmp_path: Path) -> None:

@@ -243,10 +243,11 @@ def describe(
 ) -> None:
     """Writes the card of a run."""
     source = Path(options.train_file or options.corpus).name
+    start = "the shipped ToyBERT" if Path(options.model).resolve() == ROOT else code(shown(options.model))
     said = [
         f"{len(data['train']):,} training and {len(data['validation']):,} validation sentences of {code(source)}",
         f"Classes: {shortened([code(name) for name in labels.names])}",
-        f"Fine-tuned from {code(shown(options.model))}" + (f" at {code(options.revision)}" if options.revision else ""),
+        f"Fine-tuned from {start}" + (f" at {code(options.revision)}" if options.revision else ""),
     ]
     if labels.problem_type == REGRESSION:
         said[1] = f"The label is a number, {code(labels.column)}"

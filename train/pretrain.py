@@ -200,7 +200,7 @@ def make_dataset(
 def make_model(options: PretrainOptions, tokenizer: PreTrainedTokenizerBase) -> tuple[Any, dict[str, Any]]:
     """Makes a new model, or loads the checkpoint to go on from; and the fields to put back into its configuration."""
     auto_class = AutoModelForPreTraining if options.nsp else AutoModelForMaskedLM
-    changed = {
+    changed: dict[str, Any] = {
         "hidden_dropout_prob": options.dropout,
         "attention_probs_dropout_prob": options.dropout,
         "sparse_prediction": True,
@@ -209,6 +209,9 @@ def make_model(options: PretrainOptions, tokenizer: PreTrainedTokenizerBase) -> 
         checkpoint = pinned(options.init_from, options.revision)
         config = load_config(checkpoint)
         kept = {name: getattr(config, name) for name in changed}
+        if (config.architectures or [""])[0] not in HEADS:  # the classes that it tells apart are not those learnt here
+            plain = load_config(ROOT)
+            changed |= {name: getattr(plain, name) for name in ("id2label", "label2id", "problem_type")}
         return load_model(auto_class, checkpoint, dtype="float32", **changed), kept
     config = load_config(
         ROOT,
