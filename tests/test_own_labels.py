@@ -186,6 +186,7 @@ def test_json_and_parquet_keep_their_types(tmp_path: Path) -> None:
         ("t.csv", "", "t.csv is empty"),
         ("t.csv", "text,label\n", "t.csv has no rows"),
         ("t.json", "[]", "t.json cannot be read as json: it has no rows"),
+        ("t.csv", "\ntext,label\na,b\n", "the first line of .*t.csv is blank; it should name the columns"),
         ("t.csv", "text,label\na,b\nc,d,e\n", "line 3 of .*t.csv has 3 cells, its first 2"),
         ("t.csv", "text,label\na,b\nc\n", "line 3 of .*t.csv has 1 cells, its first 2"),
         ("t.csv", 'text,label\n"a,b\nc,d\n', "of .*t.csv cannot be split into cells: unexpected end of data"),
@@ -228,8 +229,15 @@ def test_a_folder_gives_its_files_or_what_datasets_finds_in_it(tmp_path: Path) -
         write(tmp_path / f"{split}.csv", "text,label\na,b\n")
     tables = load_tables(str(tmp_path), None, {})
     assert sorted(tables) == ["test", "train"]
+    write(tmp_path / "train-1.CSV", "text,label\nNA,007\n")
+    write(tmp_path / "about.json", "{}")
+    assert load_tables(str(tmp_path), None, {})["train"].rows[:] == {"text": ["NA", "a"], "label": ["007", "b"]}
+    write(tmp_path / "notes.csv", "text,label\na,b\n")
+    with pytest.raises(ValueError, match=r"notes\.csv does not tell its split, as .*\.csv beside it does"):
+        load_tables(str(tmp_path), None, {})
+    (tmp_path / "notes.csv").unlink()
     write(tmp_path / "train.tsv", "text\tlabel\na\tb\n")
-    with pytest.raises(ValueError, match=r"has 2 files for train: .*train\.csv, .*train\.tsv"):
+    with pytest.raises(ValueError, match=r"has tables of several kinds, such as test\.csv and train\.tsv"):
         load_tables(str(tmp_path), None, {})
     (tmp_path / "data").mkdir()
     Dataset.from_dict({"text": ["a"], "label": ["b"]}).to_parquet(tmp_path / "data" / "data" / "train-0.parquet")
@@ -532,7 +540,7 @@ def test_a_classifier_goes_on_with_its_head_and_says_so(
     run(train_file=first, model=start, output_dir=str(tmp_path / "again"))
     assert "its head goes on" not in capsys.readouterr().out
     run(train_file=other, model=start, output_dir=str(tmp_path / "on"))
-    assert f"{start} told x, y apart, and its head goes on from there" in capsys.readouterr().out
+    assert f"{start} is a classifier, x, y, and its head goes on from there" in capsys.readouterr().out
 
 
 def test_a_classifier_of_other_classes_is_no_start(run: Callable, tmp_path: Path) -> None:

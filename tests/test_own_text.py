@@ -240,8 +240,8 @@ def test_of_few_documents_the_end_of_each_is_held_out(tmp_path: Path) -> None:
         ("a.jsonl", b'{"text": "a"}\nno json\n', {}, r"line 2 of .*a\.jsonl is not JSON in UTF-8"),
         ("a.jsonl", b'{"text": 7}\n', {}, r"row 1 of train of .*a\.jsonl has 7 where text should be"),
         ("a.jsonl", b'{"sentences": ["a"]}\n', {"split_sentences": True}, r"sentences already: leave out --split"),
-        ("a.json", b'[{"text": ', {}, r"a\.json could not be read: "),
-        ("a.parquet", b"PAR1", {}, r"a\.parquet could not be read: "),
+        ("a.json", b'[{"text": ', {}, r"a\.json cannot be read as json: "),
+        ("a.parquet", b"PAR1", {}, r"a\.parquet cannot be read as parquet: "),
     ],
 )  # fmt: skip
 def test_what_is_no_text_is_refused_in_a_sentence(
@@ -257,6 +257,15 @@ def test_a_folder_of_texts_and_tables_is_not_read_by_half(tmp_path: Path) -> Non
     write(tmp_path / "a.txt")
     as_table(tmp_path, "csv")
     with pytest.raises(ValueError, match=r"has texts such as a\.txt and tables such as mine\.csv: name one"):
+        load(str(tmp_path))
+
+
+def test_a_folder_of_tables_is_read_as_they_are_one_by_one(tmp_path: Path) -> None:
+    for name, texts in (("a", "NA\n007"), ("b", "One."), ("dev", "Two.")):
+        write(tmp_path / f"{name}.csv", f"text\n{texts}\n")
+    assert load(str(tmp_path), pairs=False) == ([["NA"], ["007"], ["One."]], [["Two."]])
+    write(tmp_path / "c.tsv", 'text\n"Three\n')
+    with pytest.raises(ValueError, match=r"has tables of several kinds, such as a\.csv and c\.tsv"):
         load(str(tmp_path))
 
 

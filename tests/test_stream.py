@@ -170,6 +170,9 @@ def test_a_stream_leaves_the_tables_of_other_splits_out(tmp_path: Path) -> None:
     for name in ("data", "test", "validation-0"):
         (tmp_path / f"{name}.csv").write_text(f"text\nfrom {name}\n", encoding="utf-8")
     assert list(open_stream(TextOptions(corpus=str(tmp_path)))) == [{"text": "from data"}]
+    (tmp_path / "testimonials.CSV").write_text("text\nfrom testimonials\n", encoding="utf-8")
+    assert len(list(open_stream(TextOptions(corpus=str(tmp_path))))) == 2
+    assert list(open_stream(TextOptions(corpus=str(tmp_path / "test.csv")))) == [{"text": "from test"}]
 
 
 def test_what_can_not_be_streamed_is_refused(corpora: dict[str, Path], tmp_path: Path) -> None:

@@ -10,13 +10,12 @@ import pyarrow.compute as pc
 from datasets import Dataset, load_dataset
 from datasets.exceptions import DatasetsError
 
-from toybert.train.cells import SUFFIXES, cells_source
-from toybert.train.corpus import check_json_lines, check_texts, in_slices, load_corpus
+from toybert.train.corpus import check_texts, in_slices, load_corpus
+from toybert.train.files import load_rows, one_line, reader_of, tables_in
 from toybert.train.run import option
-from toybert.train.sentences import FEATURES, PIECE, document_numbers, read_lines, read_text, split_rows
+from toybert.train.sentences import FEATURES, PIECE, document_numbers, read_text, split_rows
 
 HELD_OUT = 0.05  # of the documents, to measure on, where the text has no validation split
-READERS = {".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
 
 
 @dataclass(kw_only=True)
@@ -60,7 +59,7 @@ class TextOptions:
             return [file for split in ("train", "validation") if (file := path / f"{split}.jsonl").is_file()]
         if path.exists():
             return self.text_files() or sorted(file for file in [path, *path.rglob("*")] if file.is_file())
-        return [Path(file["filename"]) for rows in load_tables(self).values() for file in rows.cache_files]
+        return [Path(file["filename"]) for rows in load_splits(self).values() for file in rows.cache_files]
 
 
 @dataclass
@@ -87,7 +86,7 @@ def load_text(options: TextOptions, *, seed: int, pairs: bool) -> Text:
     if files := options.text_files():
         documents = {"train": read_text(files, options.corpus, options.split_sentences, options.language)}
     else:
-        splits = load_tables(options)
+        splits = load_splits(options)
         if "train" not in splits:
             raise ValueError(f"{options.corpus} has no split 'train', it has {', '.join(map(str, splits))}")
         known = [split for split in ("train", "validation", "test") if split in splits]
@@ -99,8 +98,8 @@ def load_text(options: TextOptions, *, seed: int, pairs: bool) -> Text:
     return Text(training, validation, documents.get("test"), how)
 
 
-def load_tables(options: TextOptions) -> dict[str, Dataset]:
-    """Loads whatever `datasets.load_dataset` reads."""
+def load_splits(options: TextOptions) -> dict[str, Dataset]:
+    """Loads tables, or whatever else `datasets.load_dataset` reads, as rows by their splits."""
     path, name = Path(options.corpus), options.corpus
     if options.has_splits():
         splits = [split for split in ("validation", "test") if (path / f"{split}.jsonl").is_file()]
@@ -109,35 +108,13 @@ def load_tables(options: TextOptions) -> dict[str, Dataset]:
         name.count("/") > 1 or name[:1] in ("/", ".", "~") or path.suffix == ".txt" or reader_of(path)
     ):
         raise FileNotFoundError(f"the corpus {name} does not exist")
-    source = file_source(path) if path.is_file() else {"path": name, "name": options.corpus_config}
+    if files := {"train": [path]} if path.is_file() else tables_in(path) if path.is_dir() else {}:
+        return {split: load_rows(some) for split, some in files.items()}
     try:
-        return load_dataset(**source)
+        return load_dataset(name, options.corpus_config)
     except (DatasetsError, ValueError, OSError) as error:
         kind = FileNotFoundError if isinstance(error, OSError) else ValueError
         raise kind(f"{name} could not be read: {one_line(error.__cause__ or error)}") from error
-
-
-def file_source(path: Path) -> dict[str, Any]:
-    """Gives what `load_dataset` has to be told about a table, having looked whether it is text in UTF-8."""
-    suffix = path.suffix.lower()
-    if suffix in SUFFIXES:
-        return cells_source([path])[0]
-    if suffix == ".jsonl":
-        check_json_lines(str(path))
-    elif suffix == ".json":
-        for _ in read_lines(path):
-            pass
-    return {"path": reader_of(path), "data_files": {"train": str(path)}}
-
-
-def reader_of(path: Path) -> str | None:
-    """Gives the reader of `datasets` for a table, by the end of its name; None for anything else."""
-    return READERS.get(path.suffix.lower())
-
-
-def one_line(error: BaseException) -> str:
-    """Gives an error's message in one line."""
-    return " ".join(str(error).split())
 
 
 def as_documents(rows: Dataset, where: str, options: TextOptions) -> Dataset:

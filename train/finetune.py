@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +91,11 @@ class FinetuneOptions(LoopOptions):
         return [self.text_column, *([self.text_pair_column] if self.text_pair_column else [])]
 
     def sources(self) -> list[Path]:
-        given = {split: path for split, path in self.files().items() if path}
+        given = {split: [Path(path)] for split, path in self.files().items() if path}
         files = given if self.train_file else corpus_files(self.corpus) | given
         checkpoint = [Path(self.model) / name for name in ("model.safetensors", "tokenizer.json")]
         # Of a Hub id there are no files here.
-        return [*map(Path, files.values()), *(path for path in checkpoint if path.is_file())]
+        return [*chain(*files.values()), *(path for path in checkpoint if path.is_file())]
 
 
 def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
@@ -114,9 +115,9 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     with accelerator.main_process_first():  # it tokenises, the others find what it made
         data = make_datasets(tables, encoded, options.texts(), tokenizer, longest_input(tokenizer, config))
     announce(tables, data, labels, accelerator)
-    if is_classifier(config) and tuple(config.id2label.values()) != labels.names:
-        known = ", ".join(config.id2label.values())
-        accelerator.print(f"{options.model} told {known} apart, and its head goes on from there")
+    names = tuple(config.id2label[number] for number in range(config.num_labels))
+    if is_classifier(config) and (names, config.problem_type or SINGLE) != (labels.names, labels.problem_type):
+        accelerator.print(f"{options.model} is a classifier, {shortened(names)}, and its head goes on from there")
     kept = {name: getattr(config, name) for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")}
     model = load_model(
         AutoModelForSequenceClassification,

@@ -15,9 +15,9 @@ from datasets.distributed import split_dataset_by_node
 from datasets.exceptions import DatasetsError
 
 from toybert.train.batches import Batches
-from toybert.train.cells import cells_source
 from toybert.train.data import Batch
-from toybert.train.documents import Text, TextOptions, as_documents, one_line, reader_of
+from toybert.train.documents import Text, TextOptions, as_documents
+from toybert.train.files import one_line, reader_of, table_source, tables_in
 from toybert.train.sampler import LengthBatchSampler
 
 WINDOW = 2000  # documents that are there at a time, to shuffle and to make pairs among
@@ -33,20 +33,12 @@ def open_stream(options: TextOptions) -> datasets.IterableDataset:
         ValueError: there are tables of several kinds, or their first rows are not as they should be.
     """
     path = Path(options.corpus)
-    tables = sorted(path.glob("train*.*")) or sorted(path.glob("*.*")) if path.is_dir() else [path]
-    tables = [file for file in tables if reader_of(file) and not file.stem.startswith(("validation", "test"))]
     source: dict[str, Any]
     if files := options.text_files():  # a blank line ends a document
         source = {"path": "text", "data_files": [str(file) for file in files], "sample_by": "paragraph"}
         source["encoding"] = "utf-8-sig"
-    elif tables:
-        source = {"path": reader_of(tables[0]), "data_files": [str(file) for file in tables]}
-        if missing := [file for file in tables if not file.is_file()]:
-            raise FileNotFoundError(f"the corpus {missing[0]} does not exist")
-        if other := [file for file in tables if file.suffix != tables[0].suffix]:
-            raise ValueError(f"{path} has tables of several kinds, such as {tables[0].name} and {other[0].name}")
-        if source["path"] == "csv":
-            source, _ = cells_source(tables, most=HEAD)
+    elif tables := tables_in(path).get("train") if path.is_dir() else [path] if reader_of(path) else None:
+        source, _ = table_source(tables, most=HEAD)
     else:
         source = {"path": options.corpus, "name": options.corpus_config}
     return datasets.load_dataset(**source, split="train", streaming=True)

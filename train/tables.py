@@ -2,17 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from datasets import Dataset, DatasetDict, load_dataset
-from datasets.exceptions import DatasetGenerationError
 
-from toybert.train import cells
-from toybert.train.corpus import check_json_lines, in_slices
-
-SPLITS = ("train", "validation", "test")
-SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
+from toybert.train.corpus import in_slices
+from toybert.train.files import READERS, SPLITS, load_rows, reader_of, tables_in
 
 
 @dataclass(frozen=True)
@@ -56,9 +51,8 @@ def load_tables(corpus: str, config: str | None, files: dict[str, str | None]) -
     given = {split: Table(load_file(path), path) for split, path in files.items() if path}
     if "train" in given:
         return given
-    found = corpus_files(corpus)
-    if found:
-        return {split: Table(load_file(path), path) for split, path in found.items() if split not in given} | given
+    if found := corpus_files(corpus):
+        return {split: load_split(some) for split, some in found.items() if split not in given} | given
     splits = load_dataset(corpus, config)
     if not isinstance(splits, DatasetDict) or "train" not in splits:
         raise ValueError(f"{corpus} has no split 'train', it has {', '.join(splits)}")
@@ -66,48 +60,23 @@ def load_tables(corpus: str, config: str | None, files: dict[str, str | None]) -
     return tables | given
 
 
-def corpus_files(corpus: str) -> dict[str, str]:
-    """Finds the files of a folder that are named for their splits; none, unless there is one to train on."""
-    named = {split: [Path(corpus) / f"{split}{suffix}" for suffix in SUFFIXES] for split in SPLITS}
-    found = {split: [str(path) for path in candidates if path.is_file()] for split, candidates in named.items()}
-    for split, several in found.items():
-        if len(several) > 1:
-            raise ValueError(f"{corpus} has {len(several)} files for {split}: {', '.join(several)}")
-    return {split: paths[0] for split, paths in found.items() if paths} if found["train"] else {}
+def corpus_files(corpus: str) -> dict[str, list[Path]]:
+    """Finds the files of a folder by their splits; none, unless there are some to train on."""
+    found = tables_in(Path(corpus)) if Path(corpus).is_dir() else {}
+    return found if "train" in found else {}
+
+
+def load_split(files: list[Path]) -> Table:
+    name = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+    return Table(load_rows(files), name)
 
 
 def load_file(path: str) -> Dataset:
     """Reads a table from a file, by the ending of its name."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ValueError(f"{path} is no table: its name should end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"the file {path} does not exist")
-    if suffix in cells.SUFFIXES:
-        return load_cells(path)
-    if suffix == ".jsonl":
-        check_json_lines(path)
-    return read(path, {"path": "parquet" if suffix == ".parquet" else "json", "data_files": {"train": path}})
-
-
-def load_cells(path: str) -> Dataset:
-    """Reads a file of cells, each as text."""
-    source, number = cells.cells_source([Path(path)])
-    rows = read(path, source)
-    if len(rows) != number:
-        raise ValueError(f"{path} has {number} rows, of which only {len(rows)} can be read: is there an odd line end?")
-    return rows
-
-
-def read(path: str, source: dict[str, Any]) -> Dataset:
-    """Reads a file with `datasets`."""
-    try:
-        return load_dataset(**source, split="train")
-    except (DatasetGenerationError, ValueError, OSError) as error:
-        reason = " ".join(str(error.__cause__ or error).split())
-        if "corresponds to no data" in reason:
-            reason = "it has no rows"
-        raise ValueError(f"{path} cannot be read as {source['path']}: {reason}") from error
+    if not reader_of(Path(path)):
+        suffixes = list(READERS)
+        raise ValueError(f"{path} is no table: its name should end in {', '.join(suffixes[:-1])} or {suffixes[-1]}")
+    return load_rows([Path(path)])
 
 
 def hold_out(classes: np.ndarray | None, number: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
