@@ -4,15 +4,18 @@ The data sets are given by path, as they are distributed: see README.md for wher
 """
 
 import csv
+import itertools
 import json
 import random
-import statistics
+import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from accelerate import Accelerator
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -21,6 +24,7 @@ from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 from transformers import (
     AutoModelForPreTraining,
+    AutoModelForSequenceClassification,
     AutoTokenizer,
     BertForSequenceClassification,
     DataCollatorWithPadding,
@@ -29,49 +33,59 @@ from transformers import (
     set_seed,
 )
 
-from benchmarks import common, peers
+from benchmarks import CORES, common, peers
+from benchmarks.real_summary import on_tales, shares
+from toybert.train.baselines import bigrams
 from toybert.train.evaluate import own_text, pretraining_report
 from toybert.train.finetune import FinetuneOptions, train_finetuning
-from toybert.train.hub import ROOT, load_config, load_tokenizer, save_hub_folder
+from toybert.train.hub import load_config, load_tokenizer, save_hub_folder
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 from toybert.train.vocabulary import learn_tokenizer
 
 Rows = list[tuple[str, str]]  # text, label
 VOCABULARY = 8_000
 TALES: dict[str, Any] = {"split_sentences": True, "epochs": 30}
-BASELINES = {  # of the tales
-    "mlm": {"unigram_accuracy": "the commonest word", "bigram_accuracy": "the word between its neighbours"},
-    "nsp": {
-        "length_only_accuracy": "length",
-        "word_overlap_accuracy": "shared words",
-        "word_pairs_accuracy": "all pairs of words",
-    },
-}
-RECIPE: dict[str, Any] = {"epochs": 3, "learning_rate": 1e-3, "batch_size": 32, "dropout": 0.1}
+RECIPE: dict[str, Any] = {"epochs": 3, "batch_size": 32, "dropout": 0.1}  # of the networks
+
+
+def plain(text: str) -> str:
+    """Gives a text's words in lower case: what two texts have in common that are the same to the models here."""
+    return " ".join(re.findall(r"\w+", text.lower())) or text
 
 
 def read_table(path: Path, names: Sequence[str]) -> Rows:
-    """Reads a table of labels and texts between tabs, whose quotes are text; a row of another label is its header."""
+    """Reads a table of labels and texts with a tab between them, whose quotes are text; its first line may be a header.
+
+    Raises:
+        ValueError: another line has none of the labels.
+    """
     with open(path, encoding="utf-8", newline=None) as lines:
-        cells = [line.rstrip("\n").split("\t") for line in lines]
-    return [(row[1], row[0]) for row in cells if row[0] in names]
+        rows = [line.rstrip("\n").split("\t", 1) for line in lines]
+    rows = rows if rows[0][0] in names else rows[1:]
+    for number, row in enumerate(rows):
+        if len(row) != 2 or row[0] not in names:
+            raise ValueError(f"row {number + 1} of {path} is not one of {', '.join(names)}, a tab and a text: {row}")
+    return [(text.strip(), label) for label, text in rows]
 
 
 def divided(rows: Rows, share: float) -> dict[str, Rows]:
     """Divides rows at random, always in the same way, into some to learn from and a share to measure on.
 
-    A text that stands there several times counts once: else some of what is measured on was learnt from.
+    Of texts with the same words one counts, the first: else some of what is measured on was learnt from.
     """
-    once = list(dict(rows).items())
-    rows = random.Random(0).sample(once, len(once))
+    once: dict[str, tuple[str, str]] = {}
+    for row in rows:
+        once.setdefault(plain(row[0]), row)
+    rows = random.Random(0).sample([*once.values()], len(once))
     count = round(share * len(rows))
     return {"train": rows[count:], "test": rows[:count]}
 
 
 def sst2(data: Path) -> dict[str, Rows]:
-    """Reads SST-2: its train phrases and, to measure on, its dev sentences."""
-    files = {"train": "train.tsv", "test": "dev.tsv"}
-    return {split: read_table(data / "sst2" / name, ("0", "1")) for split, name in files.items()}
+    """Reads SST-2: its train phrases, save those that are measured, and its dev and its test sentences."""
+    parts = {part: read_table(data / "sst2" / f"{part}.tsv", ("0", "1")) for part in ("train", "dev", "test")}
+    measured = {plain(text) for part in ("dev", "test") for text, _ in parts[part]}
+    return {**parts, "train": [row for row in parts["train"] if plain(row[0]) not in measured]}
 
 
 def polarity(data: Path) -> dict[str, Rows]:
@@ -88,7 +102,36 @@ def spam(data: Path) -> dict[str, Rows]:
     return divided(read_table(data / "sms_spam/SMSSpamCollection", ("ham", "spam")), 0.2)
 
 
-TASKS: dict[str, Callable[[Path], dict[str, Rows]]] = {"sst2": sst2, "polarity": polarity, "spam": spam}
+def sst2_train_part(data: Path) -> dict[str, Rows]:
+    """Divides SST-2's train phrases into whole sentences to choose recipes on and phrases of none of them.
+
+    Its phrases are parts of its sentences: one that stands in no other phrase is taken for a sentence. Many are
+    film-review sentences of Pang & Lee too; those that are measured there are left out.
+    """
+
+    def spans(text: str) -> set[str]:
+        words = text.split()
+        return {" ".join(words[a:b]) for a in range(len(words)) for b in range(a + 1, len(words) + 1)}
+
+    rows = sst2(data)["train"]
+    texts, measured = {text for text, _ in rows}, {plain(text) for text, _ in polarity(data)["test"]}
+    whole = texts - set().union(*(spans(text) - {text} for text in texts))
+    sentences = sorted(text for text in whole if plain(text) not in measured)
+    chosen = set(random.Random(0).sample(sentences, min(872, len(sentences) // 2)))  # as many as the dev part has
+    left_out = set().union(*map(spans, chosen))
+    return {
+        "train": [row for row in rows if row[0] not in left_out],
+        "sentences": [row for row in dict.fromkeys(rows) if row[0] in chosen],
+    }
+
+
+TO_CHOOSE_ON = "sst2, train part"
+TASKS: dict[str, Callable[[Path], dict[str, Rows]]] = {
+    "sst2": sst2,
+    TO_CHOOSE_ON: sst2_train_part,
+    "polarity": polarity,
+    "spam": spam,
+}
 
 
 def write_csv(path: Path, rows: Rows) -> Path:
@@ -97,73 +140,117 @@ def write_csv(path: Path, rows: Rows) -> Path:
     return path
 
 
-def untrained(folder: Path, texts: list[str], seed: int) -> Path:
-    """Leaves a checkpoint that has learnt nothing but the words of a task, for a start from scratch."""
+def untrained(folder: Path, texts: list[str], seed: int, size: str) -> Path:
+    """Leaves a checkpoint that has learnt nothing but the words of a task, of another's size, to start from scratch."""
     set_seed(seed)
     tokenizer = learn_tokenizer("word", [texts], VOCABULARY, 1, 64)
-    config = load_config(ROOT, vocab_size=len(tokenizer), initializer_range=0.05)
+    config = load_config(size, vocab_size=len(tokenizer), initializer_range=0.05)
     folder.mkdir()
     save_hub_folder(AutoModelForPreTraining.from_config(config, trust_remote_code=True), tokenizer, folder)
     return folder
 
 
-def ours(rows: dict[str, Rows], seed: int, checkpoint: str | None = None) -> dict[str, float]:
-    """Fine-tunes ours, from scratch or from a checkpoint, by `train_finetuning`, and measures it on the test rows."""
+def from_scratch(train: Rows, measured: Rows, seed: int, size: str, recipe: dict[str, Any]) -> tuple[list[str], int]:
+    """Trains ours, of a checkpoint's size, on the words of a task; gives what `fine_tuned` does."""
+    with tempfile.TemporaryDirectory() as top:
+        start = untrained(Path(top) / "untrained", [text for text, _ in train], seed, size)
+        return fine_tuned(train, measured, seed, str(start), recipe)
+
+
+def fine_tuned(
+    train: Rows, measured: Rows, seed: int, checkpoint: str, recipe: dict[str, Any]
+) -> tuple[list[str], int]:
+    """Fine-tunes a checkpoint by `train_finetuning`; gives what it says of other rows, and its parameters."""
+    recipe = {**RECIPE, **recipe}
     with tempfile.TemporaryDirectory() as top, common.silence():
         folder = Path(top)
-        files = {split: str(write_csv(folder / f"{split}.csv", some)) for split, some in rows.items()}
-        start = checkpoint or untrained(folder / "untrained", [text for text, _ in rows["train"]], seed)
+        learnt, others = write_csv(folder / "train.csv", train), write_csv(folder / "measured.csv", measured)
         options = FinetuneOptions(
-            output_dir=str(folder / "run"), model=str(start), seed=seed, checkpoint_every=peers.NEVER,
-            train_file=files["train"], validation_file=files["test"], test_file=files["test"], **RECIPE,
+            output_dir=str(folder / "run"), model=checkpoint, seed=seed, checkpoint_every=peers.NEVER,
+            train_file=str(learnt), validation_file=str(others), test_file=str(others), **recipe,
         )  # fmt: skip
         train_finetuning(options)  # the last epoch is kept: nothing is chosen on the rows that are measured
-        found = json.loads((folder / "run/results.json").read_text(encoding="utf-8"))["test"]["model"]
-        return {"accuracy": found["accuracy"], "macro_f1": found["macro_f1"]}
+        with open(folder / "run/predictions.csv", encoding="utf-8", newline="") as rows:
+            guesses = [row["predicted"] for row in csv.DictReader(rows)]
+        model = AutoModelForSequenceClassification.from_pretrained(folder / "run", trust_remote_code=True)
+        return guesses, model.num_parameters()
 
 
-def bert(rows: dict[str, Rows], seed: int) -> dict[str, float]:
+def bert(train: Rows, measured: Rows, seed: int, size: str, recipe: dict[str, Any]) -> tuple[list[str], int]:
     """Trains the library's BERT of the same size and words from scratch with Trainer, by the same recipe."""
-    names = sorted({label for _, label in rows["train"]})
+    names, recipe = sorted({label for _, label in train}), {**RECIPE, **recipe}
     with tempfile.TemporaryDirectory() as top, common.silence():
-        start = untrained(Path(top) / "untrained", [text for text, _ in rows["train"]], seed)
+        start = untrained(Path(top) / "untrained", [text for text, _ in train], seed, size)
         peers.save_stock_tokenizer(load_tokenizer(start), Path(top))
         tokenizer = AutoTokenizer.from_pretrained(top, model_max_length=64)
         config = peers.bert_config(load_config(start, num_labels=len(names)))
         config.num_labels = len(names)
-        encoded = {
-            split: [
+        config.hidden_dropout_prob = config.attention_probs_dropout_prob = recipe["dropout"]
+        learnt, others = (
+            [
                 {**dict(tokenizer(text, truncation=True, max_length=64)), "labels": names.index(label)}
                 for text, label in some
             ]
-            for split, some in rows.items()
-        }
+            for some in (train, measured)
+        )
         set_seed(seed)
-        steps = RECIPE["epochs"] * -(-len(rows["train"]) // RECIPE["batch_size"])
+        steps = recipe["epochs"] * -(-len(train) // recipe["batch_size"])
         arguments = TrainingArguments(
-            output_dir=top, num_train_epochs=RECIPE["epochs"], per_device_train_batch_size=RECIPE["batch_size"],
-            learning_rate=RECIPE["learning_rate"], weight_decay=0.01, warmup_steps=round(0.06 * steps), seed=seed,
+            output_dir=top, num_train_epochs=recipe["epochs"], per_device_train_batch_size=recipe["batch_size"],
+            learning_rate=recipe["learning_rate"], weight_decay=0.01, warmup_steps=round(0.06 * steps), seed=seed,
             use_cpu=True, report_to=[], save_strategy="no", logging_strategy="no", disable_tqdm=True,
         )  # fmt: skip
         trainer = Trainer(
-            model=BertForSequenceClassification(config), args=arguments, train_dataset=encoded["train"],
+            model=BertForSequenceClassification(config), args=arguments, train_dataset=learnt,
             data_collator=DataCollatorWithPadding(tokenizer),
         )  # fmt: skip
         trainer.train()
-        guesses = trainer.predict(encoded["test"]).predictions.argmax(-1)
-    return scores([names[guess] for guess in guesses], rows["test"])
+        guesses = trainer.predict(others).predictions.argmax(-1)
+        return [names[guess] for guess in guesses], trainer.model.num_parameters()
 
 
-def scores(guesses: Any, test: Rows) -> dict[str, float]:
-    truth = [label for _, label in test]
-    return {"accuracy": accuracy_score(truth, guesses), "macro_f1": f1_score(truth, guesses, average="macro")}
+def linear(
+    kind: Any, train: Rows, measured: Rows, seed: int, size: str, recipe: dict[str, Any]
+) -> tuple[list[str], None]:
+    """Fits a model of scikit-learn on words and pairs of neighbours; gives what it says of other rows."""
+    model = make_pipeline(CountVectorizer(analyzer=bigrams), kind(**recipe))
+    model.fit(*map(list, zip(*train, strict=True)))
+    return list(model.predict([text for text, _ in measured])), None
 
 
-def linear(classifier: Any, rows: dict[str, Rows]) -> dict[str, float]:
-    """Fits a model of scikit-learn on words and bigrams."""
-    model = make_pipeline(CountVectorizer(ngram_range=(1, 2), token_pattern=r"\S+"), classifier)
-    model.fit(*map(list, zip(*rows["train"], strict=True)))
-    return scores(model.predict([text for text, _ in rows["test"]]), rows["test"])
+def commonest(train: Rows, measured: Rows, *unused: Any) -> tuple[list[str], None]:
+    """Says the commonest class of training, always."""
+    label, _ = Counter(label for _, label in train).most_common(1)[0]
+    return [label] * len(measured), None
+
+
+NAIVE_BAYES = "naive Bayes, words and pairs of neighbours"
+LOGISTIC = "logistic regression, words and pairs of neighbours"
+BERT = "transformers' BERT of the same size, from scratch"
+SCRATCH = "ToyBERT, from scratch"
+PRETRAINED = "ToyBERT, pre-trained"
+MODELS: dict[str, Callable[..., tuple[list[str], int | None]]] = {
+    "the commonest class": commonest,
+    NAIVE_BAYES: partial(linear, MultinomialNB),
+    LOGISTIC: partial(linear, partial(LogisticRegression, max_iter=2000)),
+    BERT: bert,
+    SCRATCH: from_scratch,
+    PRETRAINED: fine_tuned,
+}
+SEEDED = (BERT, SCRATCH, PRETRAINED)
+# What `--tune` tries for each, on sentences of SST-2's train part, and what was best there.
+GRID: dict[str, tuple[dict[str, float], ...]] = {
+    NAIVE_BAYES: tuple({"alpha": alpha} for alpha in (0.1, 0.3, 1.0, 3.0)),
+    LOGISTIC: tuple({"C": C} for C in (0.1, 0.3, 1.0, 3.0, 10.0)),
+    **{network: tuple({"learning_rate": rate} for rate in (2.5e-4, 5e-4, 1e-3)) for network in SEEDED},
+}
+TUNED: dict[str, dict[str, float]] = {
+    NAIVE_BAYES: {"alpha": 1.0},
+    LOGISTIC: {"C": 1.0},
+    BERT: {"learning_rate": 1e-3},
+    SCRATCH: {"learning_rate": 1e-3},
+    PRETRAINED: {"learning_rate": 5e-4},
+}
 
 
 def tales(data: Path, seed: int, smoke: bool) -> dict[str, dict[str, float]]:
@@ -180,59 +267,115 @@ def tales(data: Path, seed: int, smoke: bool) -> dict[str, dict[str, float]]:
     return {task: report[task] for task in ("mlm", "nsp")}
 
 
-def spread(values: list[float]) -> str:
-    """Writes the mean of some shares and, of several, the extremes."""
-    return f"{statistics.mean(values):.1%}" + (f" ({min(values):.1%} - {max(values):.1%})" if values[1:] else "")
+def facts(checkpoint: str) -> dict[str, Any]:
+    """Gives the steps and seconds of a pre-training run, and its last figures on held-out text."""
+    history = json.loads((Path(checkpoint) / "history.json").read_text(encoding="utf-8"))
+    return {"steps": history["step"], "seconds": history["seconds"], **history["validation"][-1]}
 
 
-def table_of_tales(runs: list[dict[str, dict[str, float]]]) -> str:
-    """Lays out what is known of the tales."""
+def one_run(spec: dict[str, Any]) -> dict[str, Any]:
+    """Fits one model on one task with one seed, and gives its figures on each part that is measured."""
+    data, seed, size = Path(spec["data"]), spec["seed"], spec["checkpoint"]
+    if spec["task"] == "tales":
+        return tales(data, seed, spec["smoke"])
+    parts = {part: rows[: 200 if spec["smoke"] else None] for part, rows in TASKS[spec["task"]](data).items()}
+    train = parts.pop("train")
+    measured = [row for rows in parts.values() for row in rows]
+    guesses, parameters = MODELS[spec["model"]](train, measured, seed, size, spec["recipe"])
+    rest = iter(zip(guesses, measured, strict=True))
+    found = {part: scores(list(itertools.islice(rest, len(rows)))) for part, rows in parts.items()}
+    return {"train": len(train), "parameters": parameters, "parts": found}
+
+
+def scores(said: list[tuple[str, tuple[str, str]]]) -> dict[str, float]:
+    """Gives the figures of guesses beside rows."""
+    guesses, truth = zip(*((guess, label) for guess, (_, label) in said), strict=True)
+    macro = f1_score(truth, guesses, average="macro", labels=sorted(set(truth)))  # "" is said of a text without words
+    return {"accuracy": accuracy_score(truth, guesses), "macro_f1": macro, "rows": len(truth)}
+
+
+def run_all(specs: list[dict[str, Any]], options: Any) -> list[dict[str, Any]]:
+    """Does the runs as processes of one thread each, as many at a time as the machine has cores.
+
+    What each found is added to real_text.runs.jsonl at once, so that nothing is lost with the rest.
+    """
+    shared = {"data": str(options.data), "checkpoint": options.checkpoint, "smoke": options.smoke}
+    options.output.mkdir(parents=True, exist_ok=True)
+
+    def run(spec: dict[str, Any]) -> dict[str, Any]:
+        found = common.child("benchmarks.real_text", {**shared, **spec}, OMP_NUM_THREADS="1")
+        with open(options.output / "real_text.runs.jsonl", "a", encoding="utf-8") as lines:
+            lines.write(json.dumps({**spec, **found}) + "\n")
+        said = ", ".join(f"{part} {figures['accuracy']:.4f}" for part, figures in found.get("parts", {}).items())
+        how = "".join(f", {field} {value:g}" for field, value in spec.get("recipe", {}).items())
+        print(f"{spec['task']}, {spec.get('model', 'ToyBERT')}{how}, seed {spec['seed']}: {said or 'done'}", flush=True)
+        return found
+
+    with ThreadPool(CORES) as pool:
+        return pool.map(run, specs, chunksize=1)
+
+
+def tune(options: Any) -> None:
+    """Tries each recipe of `GRID` on sentences that are kept apart."""
+    specs = [
+        {"task": TO_CHOOSE_ON, "model": model, "seed": seed, "recipe": recipe}
+        for model, recipes in GRID.items()
+        for recipe in recipes[: 1 if options.smoke else None]
+        for seed in range(options.rounds if model in SEEDED else 1)
+    ]
+    tried: dict[tuple[str, str], list[float]] = {}
+    for spec, found in zip(specs, run_all(specs, options), strict=True):
+        name = ", ".join(f"{field} {value:g}" for field, value in spec["recipe"].items())
+        tried.setdefault((spec["model"], name), []).append(found["parts"]["sentences"]["accuracy"])
+    rows = f"accuracy on {found['parts']['sentences']['rows']} sentences, learnt from {found['train']:,} phrases"
+    text = common.table(("model", "recipe", rows), [(*name, shares(some)) for name, some in tried.items()])
+    results = [{"model": model, "recipe": recipe, "accuracy": some} for (model, recipe), some in tried.items()]
+    common.report("real_text_tune", options, {"tried": results}, text)
+
+
+def compare(options: Any) -> None:
+    """Runs every model on every task with every seed; those that nothing random goes into, once."""
+    pretrained = facts(options.checkpoint)
+    specs = [
+        {"task": task, "model": model, "seed": seed, "recipe": TUNED.get(model, {})}
+        for task in options.tasks
+        if task != "tales"
+        for model in MODELS
+        for seed in range(options.rounds if model in SEEDED else 1)
+    ]
+    specs += [{"task": "tales", "seed": seed} for seed in range(options.rounds) if "tales" in options.tasks]
+    runs: dict[str, dict[str, list[Any]]] = {}
+    for spec, found in zip(specs, run_all(specs, options), strict=True):
+        runs.setdefault(spec["task"], {}).setdefault(spec.get("model", "ToyBERT"), []).append(found)
     lines = []
-    for task, what in (("mlm", "masked words, 15 %"), ("nsp", "next sentence")):
-        names = [name for name in runs[0][task] if name.endswith("_accuracy") and name in BASELINES[task]]
-        without = "; ".join(f"{BASELINES[task][name]} {spread([run[task][name] for run in runs])}" for name in names)
-        lines.append((what, spread([run[task]["accuracy"] for run in runs]), without))
-    return common.table(("tales, held-out stretches", "ToyBERT", "without a network"), lines)
+    for task, model in itertools.product((task for task in runs if task != "tales"), MODELS):
+        found = runs[task][model]
+        million = f"{found[0]['parameters'] / 1e6:.2f} M" if found[0]["parameters"] else ""
+        for part, one in found[0]["parts"].items():
+            accuracy, macro = (shares([run["parts"][part][each] for run in found]) for each in ("accuracy", "macro_f1"))
+            counts = f"{found[0]['train']:,} / {one['rows']:,}"
+            lines.append((f"{task}, {part}", counts, model, million, accuracy, macro))
+    header = ("task", "rows, train / test", "model", "parameters", "accuracy, mean (least - most)", "macro-F1")
+    text = f"{options.rounds} seeds.\n\n{common.table(header, lines)}"
+    if "tales" in runs:
+        text += f"\n\n{on_tales(runs['tales']['ToyBERT'])}"
+    common.report("real_text", options, {"checkpoint": pretrained, "tasks": runs}, text)
 
 
 def main() -> None:
     parser = common.parser(__doc__, rounds=3)
     parser.add_argument("--data", type=Path, help="folder of sst2, sentence_polarity, sms_spam and tales")
-    every = [*TASKS, "tales"]
+    every = ["sst2", "polarity", "spam", "tales"]
     parser.add_argument("--tasks", nargs="+", choices=every, default=every, metavar="TASK", help=", ".join(every))
-    parser.add_argument("--checkpoint", help="a model that was pre-trained on other text, to be fine-tuned too")
+    parser.add_argument("--checkpoint", help="the folder of a model that was pre-trained on other text")
+    parser.add_argument("--tune", action="store_true", help="try recipes on a part of SST-2's train phrases instead")
     options = common.parse(parser)
-    results: dict[str, Any] = {}
-    lines = []
-    for task in options.tasks:
-        if task == "tales":
-            continue
-        rows = TASKS[task](options.data)
-        if options.smoke:
-            rows = {split: some[:200] for split, some in rows.items()}
-        names, counts = np.unique([label for _, label in rows["train"]], return_counts=True)
-        commonest = scores([names[counts.argmax()]] * len(rows["test"]), rows["test"])
-        seeds = range(options.rounds)
-        runs: dict[str, list[dict[str, float]]] = {
-            "the commonest class": [commonest],
-            "naive Bayes, words and bigrams": [linear(MultinomialNB(), rows)],
-            "logistic regression, words and bigrams": [linear(LogisticRegression(max_iter=1000), rows)],
-            "transformers' BERT of this size, from scratch": [bert(rows, seed) for seed in seeds],
-            "ToyBERT, from scratch": [ours(rows, seed) for seed in seeds],
-        }
-        if options.checkpoint:
-            runs["ToyBERT, pre-trained"] = [ours(rows, seed, options.checkpoint) for seed in seeds]
-        results[task] = {"rows": {split: len(some) for split, some in rows.items()}, "models": runs}
-        for model, found in runs.items():
-            accuracy, macro = (spread([one[figure] for one in found]) for figure in ("accuracy", "macro_f1"))
-            lines.append((task, f"{len(rows['train']):,} / {len(rows['test']):,}", model, accuracy, macro))
-    header = ("task", "rows, train / test", "model", "accuracy, mean (least - most)", "macro-F1")
-    text = f"{options.rounds} seeds.\n\n{common.table(header, lines)}"
-    if "tales" in options.tasks:
-        runs = [tales(options.data, seed, options.smoke) for seed in range(options.rounds)]
-        results["tales"] = {"runs": runs}
-        text += f"\n\n{table_of_tales(runs)}"
-    common.report("real_text", options, results, text)
+    if options.child:
+        print(json.dumps(one_run(options.child)), flush=True)
+        return
+    if not options.data or not options.checkpoint:
+        parser.error("give --data and --checkpoint")
+    tune(options) if options.tune else compare(options)
 
 
 if __name__ == "__main__":

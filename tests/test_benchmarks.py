@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers import ROOT
+from helpers import ROOT, make_checkpoint
 
 ARGUMENTS = {
     "pretrain": ["--sizes", "toy"],
@@ -16,17 +16,21 @@ ARGUMENTS = {
     "scaling": ["--parts", "processes"],
     "overhead": [],
     "profile": [],
+    "levers": ["--sizes", "toy"],
 }
 
 
 @pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
-def test_the_cards_table_of_speed_says_what_was_measured() -> None:
+@pytest.mark.parametrize(
+    ("mark", "module", "figures"), [("speed", "summary", "speed"), ("real", "real_summary", "real_text")]
+)
+def test_the_cards_tables_say_what_was_measured(mark: str, module: str, figures: str) -> None:
     code = (
-        "import json; from benchmarks.summary import FIGURES, block;"
-        "print(block(json.loads((FIGURES / 'speed.json').read_text('utf-8'))))"
+        f"import json; from benchmarks.{module} import FIGURES, block;"
+        f"print(block(json.loads((FIGURES / '{figures}.json').read_text('utf-8'))))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
-    assert f"<!-- speed -->\n{done.stdout}<!-- /speed -->" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"<!-- {mark} -->\n{done.stdout}<!-- /{mark} -->" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -45,8 +49,13 @@ def data(tmp_path: Path) -> Path:
     """The public data sets' files, with little in them."""
     good, bad = "a warm and clever film .", "a dull and clumsy film ."
     for name, lines in {
-        "sst2/train.tsv": ["label\tsentence", *[f"1\t{good}", f"0\t{bad}"] * 8],
+        "sst2/train.tsv": [
+            "label\tsentence",
+            *[f"1\t{good} so {number}\n0\t{bad} so {number}" for number in range(8)],
+            "1\tclever film",
+        ],
         "sst2/dev.tsv": ["label\tcontent", f"1\t{good}", f"0\t{bad}"],
+        "sst2/test.tsv": ["label\tcontent", f"0\t{bad}", f"1\t{good}"],
         "sentence_polarity/rt-polarity.pos": [f"{good} {number}" for number in range(20)],
         "sentence_polarity/rt-polarity.neg": [f"{bad} {number}" for number in range(20)]
         + [f"{bad} 1"],  # one stands there twice
@@ -62,22 +71,78 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+def real_text(data: Path, output: Path, *more: str) -> str:
+    """Gives what a smoke run of that benchmark prints."""
+    command = [sys.executable, "-m", "benchmarks.real_text", "--smoke", "--data", str(data), "--output", str(output)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*command, *more], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+def printed(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
 def test_accuracies_on_real_text_are_measured_and_told_apart(data: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks.real_text", "--smoke", "--data", str(data), "--output", str(tmp_path)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-4000:]
-    results = json.loads((tmp_path / "real_text.json").read_text(encoding="utf-8"))["results"]
-    (tales,) = results.pop("tales")["runs"]
+    checkpoint = make_checkpoint(tmp_path / "pretrained")
+    facts = {"step": 1, "seconds": 2.0, "validation": [{"mlm_loss": 3.0}]}
+    (checkpoint / "history.json").write_text(json.dumps(facts), encoding="utf-8")
+    real_text(data, tmp_path, "--checkpoint", str(checkpoint))
+    record = json.loads((tmp_path / "real_text.json").read_text(encoding="utf-8"))
+    tasks = record["results"]["tasks"]
+    (tales,) = tasks["tales"]["ToyBERT"]
     assert 0 < tales["mlm"]["bigram_accuracy"] < 1
     assert 0 <= tales["nsp"]["accuracy"] <= 1
-    assert {task: found["rows"] for task, found in results.items()} == {
-        "sst2": {"train": 16, "test": 2},
-        "polarity": {"train": 36, "test": 4},
-        "spam": {"train": 16, "test": 4},
-    }
-    assert all(
-        runs["naive Bayes, words and bigrams"][0]["accuracy"] == 1 for runs in (f["models"] for f in results.values())
+    for task, train, parts in (
+        ("sst2", 17, {"dev": 2, "test": 2}),
+        ("polarity", 36, {"test": 4}),
+        ("spam", 16, {"test": 4}),
+    ):
+        assert len(tasks[task]) == 6
+        for run in (run for runs in tasks[task].values() for run in runs):
+            assert run["train"] == train
+            assert {part: found["rows"] for part, found in run["parts"].items()} == parts
+        (linear,) = tasks[task]["naive Bayes, words and pairs of neighbours"]
+        assert [part["accuracy"] for part in linear["parts"].values()] == [1] * len(parts)
+    bert, ours = (tasks["sst2"][f"{name}, from scratch"] for name in ("transformers' BERT of the same size", "ToyBERT"))
+    assert bert[0]["parameters"] == ours[0]["parameters"]
+    assert len((tmp_path / "real_text.runs.jsonl").read_text(encoding="utf-8").splitlines()) == 3 * 6 + 1
+    record["options"]["smoke"] = False  # which the card would not show
+    table = printed(
+        "import json; from benchmarks.real_summary import block, collect;"
+        f"print(block(collect(json.loads({json.dumps(record)!r}), {{'results': {{'tried': []}}}})))"
     )
+    assert all(model in table for model in tasks["sst2"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
+def test_recipes_are_chosen_on_sentences_none_of_whose_phrases_is_learnt_from(data: Path, tmp_path: Path) -> None:
+    said = real_text(data, tmp_path, "--checkpoint", str(make_checkpoint(tmp_path / "pretrained")), "--tune")
+    assert "accuracy on 8 sentences, learnt from 8 phrases" in said  # "clever film" is a part of those that are kept
+    found = printed(
+        "from pathlib import Path; from benchmarks.real_text import sst2_train_part as part;"
+        f"rows = part(Path({str(data)!r}));"
+        "print(any(a in b for a, _ in rows['train'] for b, _ in rows['sentences']))"
+    )
+    assert found == "False\n"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
+def test_no_text_that_is_measured_was_learnt_from() -> None:
+    found = printed(
+        "from benchmarks.real_text import divided, plain, scores;"
+        "texts = [('A b.', 'x'), ('a  B', 'y'), ('c', 'x'), (':)', 'y'), (':(', 'x'), ('C!', 'y')];"
+        "rows = divided(texts, 0.5);"
+        "learnt, measured = ({plain(text) for text, _ in rows[part]} for part in ('train', 'test'));"
+        "print(sorted(sum(rows.values(), [])), learnt & measured);"
+        "print(scores([('x', ('a', 'x')), ('', ('b', 'y')), ('y', ('c', 'y'))]))"
+    )
+    assert found.splitlines() == [
+        "[(':(', 'x'), (':)', 'y'), ('A b.', 'x'), ('c', 'x')] set()",
+        "{'accuracy': 0.6666666666666666, 'macro_f1': 0.8333333333333333, 'rows': 3}",
+    ]
