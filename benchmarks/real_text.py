@@ -242,7 +242,8 @@ SEEDED = (BERT, SCRATCH, PRETRAINED)
 GRID: dict[str, tuple[dict[str, float], ...]] = {
     NAIVE_BAYES: tuple({"alpha": alpha} for alpha in (0.1, 0.3, 1.0, 3.0)),
     LOGISTIC: tuple({"C": C} for C in (0.1, 0.3, 1.0, 3.0, 10.0)),
-    **{network: tuple({"learning_rate": rate} for rate in (2.5e-4, 5e-4, 1e-3)) for network in SEEDED},
+    PRETRAINED: tuple({"learning_rate": rate} for rate in (2.5e-4, 5e-4, 1e-3)),
+    **{network: tuple({"learning_rate": rate} for rate in (5e-4, 1e-3)) for network in (BERT, SCRATCH)},
 }
 TUNED: dict[str, dict[str, float]] = {
     NAIVE_BAYES: {"alpha": 1.0},
