@@ -341,14 +341,13 @@ def compare(options: Any) -> None:
         {"task": task, "model": model, "seed": seed, "recipe": TUNED.get(model, {})}
         for task in options.tasks
         if task != "tales"
-        for model in reversed(MODELS)  # the longest first
+        for model in MODELS
         for seed in range(options.rounds if model in SEEDED else 1)
     ]
     specs += [{"task": "tales", "seed": seed} for seed in range(options.rounds) if "tales" in options.tasks]
     runs: dict[str, dict[str, list[Any]]] = {}
     for spec, found in zip(specs, run_all(specs, options), strict=True):
         runs.setdefault(spec["task"], {}).setdefault(spec.get("model", "ToyBERT"), []).append(found)
-    runs = {task: {model: some[model] for model in MODELS if model in some} or some for task, some in runs.items()}
     lines = []
     for task, model in itertools.product((task for task in runs if task != "tales"), MODELS):
         found = runs[task][model]

@@ -61,6 +61,11 @@ def tables_in(folder: Path) -> dict[str, list[Path]]:
     return found
 
 
+def name_of(files: Sequence[Path]) -> str:
+    """Gives what a message calls some files."""
+    return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+
+
 def load_rows(files: Sequence[Path]) -> Dataset:
     """Reads the rows of some files of one kind.
 
@@ -69,7 +74,7 @@ def load_rows(files: Sequence[Path]) -> Dataset:
         ValueError: one is not as it should be.
     """
     source, number = table_source(files)
-    name = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+    name = name_of(files)
     try:
         rows = load_dataset(**source, split="train")
     except (DatasetsError, ValueError, OSError) as error:

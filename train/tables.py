@@ -7,7 +7,7 @@ import numpy as np
 from datasets import Dataset, DatasetDict, load_dataset
 
 from toybert.train.corpus import in_slices
-from toybert.train.files import READERS, SPLITS, load_rows, reader_of, tables_in
+from toybert.train.files import READERS, SPLITS, load_rows, name_of, reader_of, tables_in
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,9 @@ def load_tables(corpus: str, config: str | None, files: dict[str, str | None]) -
     if "train" in given:
         return given
     if found := corpus_files(corpus):
-        return {split: load_split(some) for split, some in found.items() if split not in given} | given
+        return {
+            split: Table(load_rows(some), name_of(some)) for split, some in found.items() if split not in given
+        } | given
     splits = load_dataset(corpus, config)
     if not isinstance(splits, DatasetDict) or "train" not in splits:
         raise ValueError(f"{corpus} has no split 'train', it has {', '.join(splits)}")
@@ -64,11 +66,6 @@ def corpus_files(corpus: str) -> dict[str, list[Path]]:
     """Finds the files of a folder by their splits; none, unless there are some to train on."""
     found = tables_in(Path(corpus)) if Path(corpus).is_dir() else {}
     return found if "train" in found else {}
-
-
-def load_split(files: list[Path]) -> Table:
-    name = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
-    return Table(load_rows(files), name)
 
 
 def load_file(path: str) -> Dataset:
