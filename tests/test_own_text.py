@@ -141,15 +141,15 @@ def test_the_same_text_in_any_file_gives_the_same_documents(tmp_path: Path, kind
 def test_a_data_set_of_the_hub_is_asked_for_by_its_id_and_keeps_its_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def load_dataset(**source: Any) -> DatasetDict:
-        asked.append(source)
+    def load_dataset(path: str, name: str | None) -> DatasetDict:
+        asked.append((path, name))
         rows = Dataset.from_dict({"text": ["\n".join(document) for document in DOCUMENTS]})
         return DatasetDict({"train": rows, "validation": rows.select(range(3)), "unsupervised": rows})
 
     monkeypatch.setattr(documents, "load_dataset", load_dataset)
     assert load("me/tales", corpus_config="old") == (DOCUMENTS, DOCUMENTS[:3])
-    assert asked == [{"path": "me/tales", "name": "old"}]
-    monkeypatch.setattr(documents, "load_dataset", lambda **source: {"first": 1, "second": 2})
+    assert asked == [("me/tales", "old")]
+    monkeypatch.setattr(documents, "load_dataset", lambda path, name: {"first": 1, "second": 2})
     with pytest.raises(ValueError, match="me/tales has no split 'train', it has first, second"):
         load("me/tales")
 
