@@ -238,11 +238,12 @@ MODELS: dict[str, Callable[..., tuple[list[str], int | None]]] = {
     PRETRAINED: fine_tuned,
 }
 SEEDED = (BERT, SCRATCH, PRETRAINED)
-# What `--tune` tries, on sentences of SST-2's train part, and what was best there; of the learning rate from scratch
-# no other was tried.
+# What `--tune` tries, on sentences of SST-2's train part, and what was best there.
 GRID: dict[str, tuple[dict[str, float], ...]] = {
     NAIVE_BAYES: tuple({"alpha": alpha} for alpha in (0.1, 0.3, 1.0, 3.0)),
     LOGISTIC: tuple({"C": C} for C in (0.1, 0.3, 1.0, 3.0, 10.0)),
+    BERT: tuple({"learning_rate": rate} for rate in (5e-4, 1e-3)),
+    SCRATCH: tuple({"learning_rate": rate} for rate in (5e-4, 1e-3)),
     PRETRAINED: tuple({"learning_rate": rate} for rate in (2.5e-4, 5e-4)),
 }
 TUNED: dict[str, dict[str, float]] = {

@@ -593,6 +593,58 @@ def test_what_was_learnt_from_is_not_measured_on(tmp_path: Path, monkeypatch: py
         evaluate.own_text(tmp_path / "run", corpus, pairs=True)
     pretrain(corpus, tmp_path / "streamed", streaming=True, max_steps=2)
     text, _ = evaluate.own_text(tmp_path / "streamed", corpus, pairs=True)
-    rows = [{"text": "\n".join(document)} for document in documents_of(text["test"])]
+    rows = [{"sentences": document} for document in documents_of(text["test"])]
     assert rows
     assert all(is_held_out(row, TextOptions(corpus=corpus)) for row in rows)
+
+
+@pytest.mark.parametrize("names", ["{}.txt", "{}/part 1.TXT"])
+def test_texts_that_are_called_by_their_splits_are_these(tmp_path: Path, names: str) -> None:
+    parts = {"train": DOCUMENTS[:20], "dev": DOCUMENTS[20:25], "test": DOCUMENTS[25:]}
+    for split, some in parts.items():
+        path = tmp_path / names.format(split)
+        path.parent.mkdir(exist_ok=True)
+        write(path, "\n\n".join("\n".join(document) for document in some))
+    text = load_text(TextOptions(corpus=str(tmp_path)), seed=0, pairs=True)
+    assert text.test is not None
+    assert [documents_of(part) for part in (text.training, text.validation, text.test)] == [*parts.values()]
+    write(tmp_path / "more.txt")
+    with pytest.raises(ValueError, match=r"more\.txt does not tell its split, as others in .* do"):
+        load(str(tmp_path))
+
+
+def test_texts_are_all_to_train_on_where_none_is_called_train(tmp_path: Path) -> None:
+    for place, name in enumerate(("test.txt", "b.TXT", "sub/training day.txt")):
+        (tmp_path / "sub").mkdir(exist_ok=True)
+        some = DOCUMENTS[place * 10 : place * 10 + 10]
+        write(tmp_path / name, "\n\n".join("\n".join(document) for document in some))
+    assert load_all(str(tmp_path)) == sorted(DOCUMENTS[:30])
+
+
+@pytest.mark.parametrize(
+    ("files", "unread"),
+    [
+        (["a.txt", "c.text", "notes/d.md"], "c.text, notes/d.md"),
+        (["train.jsonl", "test.jsonl", "dev.jsonl", "train-2.jsonl"], "dev.jsonl, train-2.jsonl"),
+        (["train.csv", "more/train2.csv"], "more/train2.csv"),
+        (["train.csv", "README.md", ".hidden"], ""),
+        (["a.txt", *(f"{i}.log" for i in range(7))], "0.log, 1.log, 2.log, 3.log, 4.log and 2 more"),
+    ],
+)
+def test_files_of_a_folder_that_are_not_read_are_named(
+    files: list[str], unread: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in files:
+        path = tmp_path / "corpus" / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        rows = [{"text": "\n".join(document)} for document in DOCUMENTS]
+        if path.suffix == ".jsonl":
+            Dataset.from_list([{"sentences": document} for document in DOCUMENTS]).to_json(path)
+        elif path.suffix == ".csv":
+            Dataset.from_list(rows).to_csv(path)
+        else:
+            write(path)
+    pretrain(str(tmp_path / "corpus"), tmp_path / "run")
+    said = [line for line in capsys.readouterr().out.splitlines() if "not read" in line]
+    assert said == ([f"not read of this folder: {unread}"] if unread else [])
+    assert (unread in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")) or not unread

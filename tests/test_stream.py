@@ -60,15 +60,15 @@ class Window:
 
 
 def is_test(row: dict[str, Any]) -> bool:
-    return is_held_out(row, PretrainOptions(output_dir="x"))
+    return is_held_out(row, TextOptions(corpus="x"))
 
 
 def read(corpus: Path, process: int, processes: int, state: Any = None) -> StreamedBatches:
-    options = PretrainOptions(output_dir="x", corpus=str(corpus))
+    options = TextOptions(corpus=str(corpus))
     accelerator: Any = SimpleNamespace(
         process_index=process, num_processes=processes, gradient_accumulation_steps=1, device=torch.device("cpu")
     )
-    batches = StreamedBatches(open_stream(options), Window, is_test, 4, 1000, accelerator, seed=0)
+    batches = StreamedBatches(open_stream(options), Window, options, 4, 1000, accelerator, seed=0)
     if state:
         batches.load_state_dict({"places": [state] * processes})
     return batches
@@ -177,9 +177,9 @@ def test_a_stream_leaves_the_tables_of_other_splits_out(tmp_path: Path) -> None:
 
 def test_what_can_not_be_streamed_is_refused(corpora: dict[str, Path], tmp_path: Path) -> None:
     for changes, message in (
-        ({"max_steps": 0}, r"streaming needs max_steps, a multiple of epochs \(2\)"),
+        ({"max_steps": 0}, r"--max-steps goes with --streaming, a multiple of --epochs \(2\): got 0"),
         ({"max_steps": 15}, "got 15"),
-        ({"streaming": False}, "and only it"),
+        ({"streaming": False}, "--max-steps goes with --streaming"),
     ):
         with pytest.raises(ValueError, match=message):
             PretrainOptions(output_dir="x", **{**OPTIONS, **changes})
@@ -190,3 +190,68 @@ def test_what_can_not_be_streamed_is_refused(corpora: dict[str, Path], tmp_path:
         train_pretraining(
             PretrainOptions(output_dir=str(tmp_path / "run"), corpus=str(tmp_path / "small.txt"), **OPTIONS)
         )
+
+
+def late(folder: Path, row: str) -> Path:
+    """A table whose first rows, those that are looked at beforehand, have text and whose last one but some has not."""
+    lines = [json.dumps({"sentences": story(number)}) for number in range(90)]
+    (folder / "mine.jsonl").write_text("\n".join([*lines[:70], row, *lines[70:]]), encoding="utf-8")
+    return folder / "mine.jsonl"
+
+
+@pytest.mark.parametrize("row", ['{"sentences": null}', '{"sentences": 5}', '{"id": 5}'])
+def test_late_rows_without_text_are_passed_over_and_counted(
+    row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stream, "HEAD", 60)
+    options = {**OPTIONS, "corpus": str(late(tmp_path, row)), "epochs": 1, "max_steps": 40}
+    train_pretraining(PretrainOptions(output_dir=str(tmp_path / "run"), **options))
+    said = capsys.readouterr().out
+    count = int(said.split(" rows without text passed over")[0].splitlines()[-1])
+    assert count >= 1
+    assert "rows without text passed over" in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+    batches = read(Path(options["corpus"]), 0, 1)
+    whole = list(islice(batches.of_epoch(0, 0), 60))
+    place = json.loads(json.dumps(batches.state_dict()["places"][0]))
+    again = read(Path(options["corpus"]), 0, 1, place)
+    assert list(islice(again.of_epoch(0, 0), 5)) == list(islice(batches.of_epoch(0, 0), 5))
+    assert again.without_text == batches.without_text > 0
+    assert len(whole) == 60
+
+
+def test_a_late_row_that_can_not_be_read_ends_the_run_with_the_name_of_the_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "HEAD", 60)
+    options = {**OPTIONS, "corpus": str(late(tmp_path, '{"sentences": ["a"]')), "epochs": 1, "max_steps": 40}
+    with pytest.raises(ValueError, match=r"mine\.jsonl could not be read: "):
+        train_pretraining(PretrainOptions(output_dir=str(tmp_path / "run"), **options))
+
+
+def test_a_streamed_text_that_is_no_utf8_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "1.txt").write_text("a b\nc d\n", encoding="utf-8")
+    (tmp_path / "2.txt").write_bytes("a\nb \xe9\n".encode("latin-1"))
+    options = {**OPTIONS, "corpus": str(tmp_path)}
+    with pytest.raises(ValueError, match=r"^line 2 of .*2\.txt is not in UTF-8"):
+        train_pretraining(PretrainOptions(output_dir=str(tmp_path / "run"), **options))
+
+
+def test_the_first_row_without_text_and_a_column_that_is_missing_are_named(tmp_path: Path) -> None:
+    corpus = late(tmp_path, '{"sentences": null}')
+    options = {**OPTIONS, "corpus": str(corpus)}
+    with pytest.raises(ValueError, match=r"row 71 of .*mine\.jsonl has None where text should be"):
+        train_pretraining(PretrainOptions(output_dir=str(tmp_path / "run"), **options))
+    with pytest.raises(ValueError, match=r"mine\.jsonl has no column 'body', it has sentences: name one"):
+        train_pretraining(PretrainOptions(output_dir=str(tmp_path / "run"), text_column="body", **options))
+
+
+def test_running_text_is_streamed_in_the_documents_that_it_has_unstreamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "\n \n".join("He ran. She came.\nThey sang." for _ in range(40))
+    (tmp_path / "book.txt").write_text(text, encoding="utf-8")
+    options = TextOptions(corpus=str(tmp_path / "book.txt"), split_sentences=True)
+    rows = as_rows(list(open_stream(options)), options)
+    assert [len(sentences) for sentences in rows["sentences"]] == [32, 32, 32, 24]
+    monkeypatch.setattr("toybert.train.sentences.LONGEST", 20)
+    assert [len(row["sentences"]) for row in open_stream(options)] == [20, 12, 20, 12, 20, 12, 20, 4]

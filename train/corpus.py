@@ -68,9 +68,14 @@ def check_texts(values: Sequence[Any], where: str) -> None:
         ValueError: there is such a value; the message names the first one and its row.
     """
     for row, value in enumerate(in_slices(values)):
-        for text in value if isinstance(value, list) else [value]:
-            if not isinstance(text, str):
-                raise ValueError(f"row {row + 1} of {where} has {text!r} where text should be")
+        if not is_text(value):
+            found = next(text for text in value if not isinstance(text, str)) if isinstance(value, list) else value
+            raise ValueError(f"row {row + 1} of {where} has {found!r} where text should be")
+
+
+def is_text(value: Any) -> bool:
+    """Tells whether a value is a string or a list of strings."""
+    return all(isinstance(text, str) for text in (value if isinstance(value, list) else [value]))
 
 
 def check_labels(labels: Sequence[Any], num_labels: int, where: str) -> None:

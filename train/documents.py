@@ -11,7 +11,7 @@ from datasets import Dataset, load_dataset
 from datasets.exceptions import DatasetsError
 
 from toybert.train.corpus import check_texts, in_slices, load_corpus
-from toybert.train.files import load_rows, one_line, reader_of, tables_in
+from toybert.train.files import load_rows, one_line, reader_of, tables_in, texts_in
 from toybert.train.run import option
 from toybert.train.sentences import FEATURES, PIECE, document_numbers, read_text, split_rows
 
@@ -28,19 +28,20 @@ class TextOptions:
     split_sentences: bool = option("The text is running text, and not a sentence a line.", False)
     language: str = option("Of running text, such as en.", "en")
 
-    def text_files(self) -> list[Path]:
-        """Gives the files of plain text that `corpus` names; none where it is a table or a data set.
+    def text_files(self) -> dict[str, list[Path]]:
+        """Gives the files of plain text that `corpus` names, by splits; none where it is a table or a data set.
 
         Raises:
-            ValueError: it is a folder of both.
+            ValueError: it is a folder of both, or one text's name tells its split and another's does not.
         """
         path = Path(self.corpus)
         if not path.is_dir():
-            return [path] if path.is_file() and not reader_of(path) else []
-        texts = [] if self.has_splits() else sorted(path.rglob("*.txt"))
+            return {"train": [path]} if path.is_file() and not reader_of(path) else {}
+        texts = {} if self.has_splits() else texts_in(path)
         tables = sorted(file for file in path.rglob("*") if reader_of(file))
         if texts and tables:
-            raise ValueError(f"{path} has texts such as {texts[0].name} and tables such as {tables[0].name}: name one")
+            text = texts["train"][0]
+            raise ValueError(f"{path} has texts such as {text.name} and tables such as {tables[0].name}: name one")
         return texts
 
     def column_of(self, names: Collection[str]) -> str:
@@ -57,9 +58,27 @@ class TextOptions:
         path = Path(self.corpus)
         if self.has_splits():
             return [file for split in ("train", "validation") if (file := path / f"{split}.jsonl").is_file()]
-        if path.exists():
-            return self.text_files() or sorted(file for file in [path, *path.rglob("*")] if file.is_file())
+        if path.is_file():
+            return [path]
+        if path.is_dir() and (known := self.text_files() or tables_in(path)):
+            return [file for some in known.values() for file in some]
+        if path.exists():  # `datasets` knows which of them it reads
+            return sorted(file for file in path.rglob("*") if file.is_file())
         return [Path(file["filename"]) for rows in load_splits(self).values() for file in rows.cache_files]
+
+    def unread(self) -> list[str]:
+        """Gives the names of the files in the folder `corpus` that hold none of the text, for all that is known."""
+        path = Path(self.corpus)
+        if not path.is_dir():
+            return []
+        about = ("readme", "license", "licence", "dataset_infos")
+        known = {*self.files(), *([path / "test.jsonl"] if self.has_splits() else [])}
+        others = [file for file in sorted(path.rglob("*")) if file.is_file() and file not in known]
+        return [
+            str(file.relative_to(path))
+            for file in others
+            if file.stem.lower() not in about and not file.name.startswith(".")
+        ]
 
 
 @dataclass
@@ -83,8 +102,9 @@ def load_text(options: TextOptions, *, seed: int, pairs: bool) -> Text:
         FileNotFoundError: there is no such file or data set.
         ValueError: it has no text, or something that is no text in UTF-8, or not the column, or too few documents.
     """
-    if files := options.text_files():
-        documents = {"train": read_text(files, options.corpus, options.split_sentences, options.language)}
+    if texts := options.text_files():
+        said = (options.split_sentences, options.language)
+        documents = {split: read_text(files, options.corpus, *said) for split, files in texts.items()}
     else:
         splits = load_splits(options)
         if "train" not in splits:
@@ -124,9 +144,7 @@ def as_documents(rows: Dataset, where: str, options: TextOptions) -> Dataset:
         ValueError: there is no row, not the column, or something else than text in it.
     """
     column = options.column_of(rows.column_names)
-    if column not in rows.column_names:
-        names = ", ".join(rows.column_names)
-        raise ValueError(f"{where} has no column {column!r}, it has {names}: name one with --text-column")
+    check_column(column, rows.column_names, where)
     check_texts(rows[column], where)
     if not any(in_slices(rows[column])):
         raise ValueError(f"{where} has no text in its column {column!r}")
@@ -145,6 +163,16 @@ def as_documents(rows: Dataset, where: str, options: TextOptions) -> Dataset:
         raise ValueError(f"the column {column!r} of {where} holds sentences already: leave out --split-sentences")
     rows = rows.select_columns(column)
     return rows if column == "sentences" else rows.rename_column(column, "sentences")
+
+
+def check_column(column: str, names: Collection[str], where: str) -> None:
+    """Refuses a column that is none of a table's.
+
+    Raises:
+        ValueError: so it is; the message lists those that there are.
+    """
+    if column not in names:
+        raise ValueError(f"{where} has no column {column!r}, it has {', '.join(names)}: name one with --text-column")
 
 
 def hold_out(rows: Dataset, options: TextOptions, seed: int, pairs: bool) -> tuple[Dataset, Dataset, str]:

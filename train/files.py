@@ -61,6 +61,25 @@ def tables_in(folder: Path) -> dict[str, list[Path]]:
     return found
 
 
+def texts_in(folder: Path) -> dict[str, list[Path]]:
+    """Finds the files of plain text in a folder and in those below it, by their splits.
+
+    Files, or folders at the top, that are called train, validation or test (or another of `SPLITS`) are those splits;
+    where none is called train, all are to train on.
+
+    Raises:
+        ValueError: there is one of another name beside them, which would not be read.
+    """
+    texts = sorted(file for file in folder.rglob("*") if file.suffix.lower() == ".txt" and file.is_file())
+    tops = {file: Path(file.relative_to(folder).parts[0]).stem.lower() for file in texts}
+    splits = {file: next((split for split, names in SPLITS.items() if tops[file] in names), None) for file in texts}
+    if "train" not in splits.values():
+        return {"train": texts} if texts else {}
+    if others := [file for file in texts if not splits[file]]:
+        raise ValueError(f"{others[0]} does not tell its split, as others in {folder} do: call it train, or name one")
+    return {split: [file for file in texts if splits[file] == split] for split in SPLITS if split in splits.values()}
+
+
 def name_of(files: Sequence[Path]) -> str:
     """Gives what a message calls some files."""
     return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"

@@ -1,12 +1,12 @@
 """Pre-trains ToyBERT on text: masked words and next sentences, at once (section 3.1 of the paper)."""
 
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from accelerate import Accelerator
+from accelerate.utils import gather_object
 from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, PreTrainedTokenizerBase
 
 from toybert.train import cli
@@ -20,7 +20,7 @@ from toybert.train.measuring import evaluate_pretraining, evaluation_loader
 from toybert.train.plots import plot_pretraining
 from toybert.train.run import LoopOptions, option, start
 from toybert.train.sentences import document_numbers
-from toybert.train.stream import StreamedBatches, as_rows, head_of, is_held_out, open_stream
+from toybert.train.stream import StreamedBatches, as_rows, head_of, open_stream
 from toybert.train.vocabulary import TOKENIZERS, learn_tokenizer, load_learnt, save_learnt
 
 # What `--recipe` changes: the plain way to train that this project began with, for comparison.
@@ -106,7 +106,7 @@ class PretrainOptions(LoopOptions, TextOptions):
             raise ValueError(f"initializer_range must be above 0, got {self.initializer_range}")
         if self.streaming != bool(self.max_steps) or self.max_steps < 0 or self.max_steps % self.epochs:
             raise ValueError(
-                f"streaming needs max_steps, a multiple of epochs ({self.epochs}), and only it: got {self.max_steps}"
+                f"--max-steps goes with --streaming, a multiple of --epochs ({self.epochs}): got {self.max_steps}"
             )
         if self.nsp and self.batch_size % PretrainDataset.group:
             raise ValueError(f"batch_size must be even, since true and false pairs go together, got {self.batch_size}")
@@ -156,13 +156,15 @@ def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
             return make_dataset(options, as_rows(documents, options), tokenizer, max_length, **mlm)
 
         steps = options.max_steps // options.epochs
-        leave_out = partial(is_held_out, options=options)
-        batches = StreamedBatches(stream, make, leave_out, options.batch_size, steps, accelerator, options.seed)
+        batches = StreamedBatches(stream, make, options, options.batch_size, steps, accelerator, options.seed)
     model, kept = make_model(options, tokenizer)
     loader = evaluation_loader(validation, accelerator)
     progress = train(
         model, batches, options, accelerator, lambda m: evaluate_pretraining(m, loader, accelerator), "Pre-training"
     )
+    if stream and (count := sum(gather_object([batches.without_text]))):
+        data.append(f"{count:,} rows without text passed over")
+        accelerator.print(data[-1])
     if accelerator.is_main_process:
         write_card("pretrain", model, options, progress, data, results(progress, training, validation))
     finish(accelerator, model, tokenizer, progress, options, plot_pretraining, kept)
@@ -244,6 +246,9 @@ def describe(
         f"and {unknown(validation):.1%} of the held-out text",
         f"held out to measure on: {text.held_out}, {len(validation):,} {'pairs' if options.nsp else 'inputs'}",
     ]
+    if others := options.unread():
+        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+        said.append(f"not read of this folder: {', '.join(others[:5])}{more}")
     if options.init_from:
         config = load_config(pinned(options.init_from, options.revision))
         known = HEADS.get((config.architectures or [""])[0], ())

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby, islice
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from datasets.exceptions import DatasetsError
 
 PIECE = 100  # sentences a row at most: a document of more goes on in the next rows
 STRETCH = 32  # sentences a document of running text, since a book has none
+LONGEST = 1000  # sentences a document of a stream, which has to be there as a whole: the rest is another one
 PARAGRAPH = 1000  # lines at most that are split into sentences at a time
 FEATURES = Features({"document": Value("int64"), "sentences": List(Value("string"))})
 
@@ -39,7 +40,7 @@ def read_text(files: Sequence[Path], name: str, split_sentences: bool, language:
 def text_rows(
     name: str, files: tuple[str, ...], split_sentences: bool, language: str, key: str
 ) -> Iterator[dict[str, Any]]:
-    """Gives files of plain text as rows; a blank line, a stretch of running text and a file end a document.
+    """Gives files of plain text as rows, each with the number of its document.
 
     Args:
         key: of the files' contents; `datasets` remembers rows by the arguments that they were made from.
@@ -48,18 +49,28 @@ def text_rows(
         ValueError: there is no text in them.
     """
 
-    def numbered(file: str) -> Iterator[tuple[Any, str]]:
-        lines = read_lines(Path(file))
-        sentences = running_sentences(lines, language) if split_sentences else single_sentences(lines)
-        return (((file, number), sentence) for number, sentence in sentences)
-
     document = -1
-    every_sentence = chain.from_iterable(map(numbered, files))
-    for document, (_, sentences) in enumerate(groupby(every_sentence, key=itemgetter(0))):
-        for piece in in_pieces((sentence for _, sentence in sentences), PIECE):
+    for document, sentences in enumerate(documents_in(files, split_sentences, language)):
+        for piece in in_pieces(sentences, PIECE):
             yield {"document": document, "sentences": piece}
     if document < 0:
         raise ValueError(f"{name} has no text in it")
+
+
+def streamed_rows(files: list[str], split_sentences: bool, language: str) -> Iterator[dict[str, Any]]:
+    """Gives files of plain text as rows that are documents, of at most `LONGEST` sentences."""
+    for sentences in documents_in(files, split_sentences, language):
+        for piece in in_pieces(sentences, LONGEST):
+            yield {"sentences": piece}
+
+
+def documents_in(files: Iterable[str], split_sentences: bool, language: str) -> Iterator[Iterator[str]]:
+    """Gives the sentences of each document; a blank line, a stretch of running text and a file end one."""
+    for file in files:
+        lines = read_lines(Path(file))
+        sentences = running_sentences(lines, language) if split_sentences else single_sentences(lines)
+        for _, document in groupby(sentences, key=itemgetter(0)):
+            yield (sentence for _, sentence in document)
 
 
 def read_lines(path: Path) -> Iterator[str]:

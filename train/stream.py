@@ -2,23 +2,25 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import datasets
+import pyarrow as pa
 from accelerate import Accelerator
 from accelerate.utils import gather_object, send_to_device
 from datasets.distributed import split_dataset_by_node
 from datasets.exceptions import DatasetsError
 
 from toybert.train.batches import Batches
+from toybert.train.corpus import check_texts, is_text
 from toybert.train.data import Batch
-from toybert.train.documents import Text, TextOptions, as_documents
+from toybert.train.documents import Text, TextOptions, as_documents, check_column
 from toybert.train.files import one_line, reader_of, table_source, tables_in
 from toybert.train.sampler import LengthBatchSampler
+from toybert.train.sentences import streamed_rows
 
 WINDOW = 2000  # documents that are there at a time, to shuffle and to make pairs among
 HEAD = 10_000  # documents at the beginning, from which the vocabulary is learnt and those to measure on are taken
@@ -34,10 +36,11 @@ def open_stream(options: TextOptions) -> datasets.IterableDataset:
     """
     path = Path(options.corpus)
     source: dict[str, Any]
-    if files := options.text_files():  # a blank line ends a document
-        source = {"path": "text", "data_files": [str(file) for file in files], "sample_by": "paragraph"}
-        source["encoding"] = "utf-8-sig"
-    elif tables := tables_in(path).get("train") if path.is_dir() else [path] if reader_of(path) else None:
+    if texts := options.text_files():
+        source = {"split_sentences": options.split_sentences, "language": options.language}
+        source["files"] = [str(file) for file in texts["train"]]  # a list is what processes share out
+        return datasets.IterableDataset.from_generator(streamed_rows, gen_kwargs=source)
+    if tables := tables_in(path).get("train") if path.is_dir() else [path] if reader_of(path) else None:
         source, _ = table_source(tables, most=HEAD)
     else:
         source = {"path": options.corpus, "name": options.corpus_config}
@@ -57,22 +60,42 @@ def head_of(stream: datasets.IterableDataset, options: TextOptions) -> Text:
     Raises:
         ValueError: there are too few.
     """
-    try:
-        rows = list(stream.take(HEAD))
-    except (DatasetsError, ValueError, OSError) as error:
-        raise ValueError(f"{options.corpus} could not be read: {one_line(error.__cause__ or error)}") from error
+    rows = list(rows_of(stream.take(HEAD), options))
+    if rows:
+        column = options.column_of(rows[0])
+        check_column(column, rows[0], options.corpus)
+        check_texts([row[column] for row in rows], options.corpus)
     held_out, learnt = ([row for row in rows if is_held_out(row, options) == held] for held in (True, False))
     if len(held_out) < 2 or len(learnt) < 2:
-        raise ValueError(f"{options.corpus} has {len(rows)} documents: too few to stream, leave out --streaming")
+        documents = f"{len(rows)} document{'s' * (len(rows) != 1)}"
+        raise ValueError(f"{options.corpus} has {documents}: too few to stream, leave out --streaming")
     how = f"one document in {HELD_OUT}, here {len(held_out):,} of the first {len(rows):,}"
     return Text(as_rows(learnt, options), as_rows(held_out, options), None, how)
 
 
+def rows_of(stream: datasets.IterableDataset, options: TextOptions) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a stream.
+
+    Raises:
+        ValueError: one cannot be read; of files of text, the message names the file and the line.
+    """
+    try:
+        yield from stream
+    except (DatasetsError, pa.ArrowException, ValueError, OSError) as error:
+        if options.text_files():
+            raise
+        raise ValueError(f"{options.corpus} could not be read: {one_line(error.__cause__ or error)}") from error
+
+
+def has_text(row: dict[str, Any], options: TextOptions) -> bool:
+    """Tells whether there is text in a row."""
+    return is_text(row.get(options.column_of(row)))
+
+
 def as_rows(documents: list[dict[str, Any]], options: TextOptions) -> datasets.Dataset:
     """Gives some documents as rows of sentences, as those of a text that is there as a whole."""
-    if options.text_files():  # which were divided at empty lines, and a line of spaces is blank too
-        documents = [{"text": part} for row in documents for part in re.split(r"\n\s*\n", row["text"])]
-    return as_documents(datasets.Dataset.from_list(documents), options.corpus, options)
+    rows = datasets.Dataset.from_list(documents)
+    return rows if options.text_files() else as_documents(rows, options.corpus, options)
 
 
 class StreamedBatches(Batches):
@@ -87,7 +110,7 @@ class StreamedBatches(Batches):
         self,
         stream: datasets.IterableDataset,
         make: Callable[[list[dict[str, Any]]], Any],
-        leave_out: Callable[[dict[str, Any]], bool],
+        options: TextOptions,
         batch_size: int,
         steps_an_epoch: int,
         accelerator: Accelerator,
@@ -97,14 +120,15 @@ class StreamedBatches(Batches):
 
         Args:
             make: makes a dataset, as `DatasetBatches` takes it, of a window's documents.
-            leave_out: tells whether a document is not to be learnt from.
+            options: tell where a document's text is; without any, it is passed over and counted.
         """
         self.stream = split_dataset_by_node(stream, accelerator.process_index, accelerator.num_processes)
-        self.make, self.leave_out, self.batch_size, self.steps_an_epoch = make, leave_out, batch_size, steps_an_epoch
+        self.make, self.options, self.batch_size, self.steps_an_epoch = make, options, batch_size, steps_an_epoch
         self.accelerator, self.seed = accelerator, seed
         self.accumulation = accelerator.gradient_accumulation_steps
-        self.begin: dict[str, Any] = {"passes": 0, "stream": None}  # of the present window
+        self.begin: dict[str, Any] = {"passes": 0, "stream": None, "without_text": 0}  # of the present window
         self.window = self.batch = 0  # how many came before, and how many of its batches were given
+        self.without_text = 0  # rows that were passed over, up to the end of the present window
         self.batches: Iterator[Batch] | None = None
 
     def of_epoch(self, epoch: int, skip: int) -> Iterable[Batch]:
@@ -127,26 +151,33 @@ class StreamedBatches(Batches):
 
     def _windows(self) -> Iterator[list[dict[str, Any]]]:
         """Yields the documents of each window: `WINDOW` of them, at the end of a pass with some of the next one."""
-        passes, place = self.begin["passes"], self.begin["stream"]
+        passes, place, without_text = self.begin["passes"], self.begin["stream"], self.begin["without_text"]
         if place is not None:
             self.stream.load_state_dict(place)
         documents: list[dict[str, Any]] = []
         while True:
             self.stream.set_epoch(1 + self.seed + passes)  # its files in another order, and from the beginning
             found = 0
-            for row in self.stream:
-                found += 1
-                if not self.leave_out(row):
+            for row in rows_of(self.stream, self.options):
+                if not has_text(row, self.options):
+                    without_text += 1
+                elif not is_held_out(row, self.options):
+                    found += 1
                     documents.append(row)
                 if len(documents) == WINDOW:
+                    self.without_text = without_text
                     yield documents
-                    self.begin, documents = {"passes": passes, "stream": self.stream.state_dict()}, []
+                    self.begin = {"passes": passes, "stream": self.stream.state_dict(), "without_text": without_text}
+                    documents = []
             if not found and place is None:
-                raise ValueError(f"process {self.accelerator.process_index} has no part of the stream: start fewer")
+                raise ValueError(
+                    f"process {self.accelerator.process_index} has no part of the stream to learn from: start fewer"
+                )
             passes, place = passes + 1, None
-            if documents and self.begin == {"passes": passes - 1, "stream": None}:  # a pass is less than a window
+            if documents and self.begin["passes"] == passes - 1 and self.begin["stream"] is None:  # less than a window
+                self.without_text = without_text
                 yield documents
-                self.begin, documents = {"passes": passes, "stream": None}, []
+                self.begin, documents = {"passes": passes, "stream": None, "without_text": without_text}, []
 
     def state_dict(self) -> dict[str, Any]:
         """Gives the place of every process: a checkpoint keeps what the main one says."""
