@@ -70,10 +70,16 @@ def shares(values: Sequence[float]) -> str:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.parse_args()
     folder = common.ROOT / "outputs" / "benchmarks"
-    record, tuning = (json.loads((folder / f"{n}.json").read_text("utf-8")) for n in ("real_text", "real_text_tune"))
-    found = collect(record, tuning)
+    try:
+        names = ("real_text", "real_text_tune")
+        found = collect(*(json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in names))
+    except FileNotFoundError as error:
+        parser.exit(1, f"error: there is no {error.filename}: run benchmarks.real_text first, and with --tune\n")
+    except ValueError as error:
+        parser.exit(1, f"error: {error}\n")
     (FIGURES / "real_text.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     readme = common.ROOT / "README.md"
     card = replaced(readme.read_text(encoding="utf-8"), r"<!-- real -->\n(.*?)<!-- /real -->", block(found) + "\n")

@@ -57,15 +57,15 @@ def read_table(path: Path, names: Sequence[str]) -> Rows:
     """Reads a table of labels and texts with a tab between them, whose quotes are text; its first line may be a header.
 
     Raises:
-        ValueError: another line has none of the labels.
+        ValueError: another line is not a label, a tab and a text.
     """
     with open(path, encoding="utf-8", newline=None) as lines:
         rows = [line.rstrip("\n").split("\t", 1) for line in lines]
-    rows = rows if rows[0][0] in names else rows[1:]
-    for number, row in enumerate(rows):
+    has_header = bool(rows) and rows[0][0] not in names
+    for number, row in enumerate(rows[has_header:], start=1 + has_header):
         if len(row) != 2 or row[0] not in names:
-            raise ValueError(f"row {number + 1} of {path} is not one of {', '.join(names)}, a tab and a text: {row}")
-    return [(text.strip(), label) for label, text in rows]
+            raise ValueError(f"line {number} of {path} is not one of {', '.join(names)}, a tab and a text: {row}")
+    return [(text.strip(), label) for label, text in rows[has_header:]]
 
 
 def divided(rows: Rows, share: float) -> dict[str, Rows]:
@@ -299,15 +299,24 @@ def scores(said: list[tuple[str, tuple[str, str]]]) -> dict[str, float]:
 def run_all(specs: list[dict[str, Any]], options: Any) -> list[dict[str, Any]]:
     """Does the runs as processes of one thread each, as many at a time as the machine has cores.
 
-    What each found is added to real_text.runs.jsonl at once, so that nothing is lost with the rest.
+    What each found is added to real_text.runs.jsonl at once; `--resume` takes it from there.
     """
     shared = {"data": str(options.data), "checkpoint": options.checkpoint, "smoke": options.smoke}
     options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / "real_text.runs.jsonl"
+    if not options.resume:
+        path.unlink(missing_ok=True)
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    done = [json.loads(line) for line in lines]
 
     def run(spec: dict[str, Any]) -> dict[str, Any]:
-        found = common.child("benchmarks.real_text", {**shared, **spec}, OMP_NUM_THREADS="1")
-        with open(options.output / "real_text.runs.jsonl", "a", encoding="utf-8") as lines:
-            lines.write(json.dumps({**spec, **found}) + "\n")
+        asked = {**shared, **spec}
+        for earlier in done:
+            if asked.items() <= earlier.items():
+                return earlier
+        found = common.child("benchmarks.real_text", asked, OMP_NUM_THREADS="1")
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**asked, **found}) + "\n")
         said = ", ".join(f"{part} {figures['accuracy']:.4f}" for part, figures in found.get("parts", {}).items())
         how = "".join(f", {field} {value:g}" for field, value in spec.get("recipe", {}).items())
         print(f"{spec['task']}, {spec.get('model', 'ToyBERT')}{how}, seed {spec['seed']}: {said or 'done'}", flush=True)
@@ -370,6 +379,7 @@ def main() -> None:
     every = ["sst2", "polarity", "spam", "tales"]
     parser.add_argument("--tasks", nargs="+", choices=every, default=every, metavar="TASK", help=", ".join(every))
     parser.add_argument("--checkpoint", help="the folder of a model that was pre-trained on other text")
+    parser.add_argument("--resume", action="store_true", help="keep what an interrupted run has found")
     parser.add_argument("--tune", action="store_true", help="try recipes on a part of SST-2's train phrases instead")
     options = common.parse(parser)
     if options.child:
@@ -377,6 +387,14 @@ def main() -> None:
         return
     if not options.data or not options.checkpoint:
         parser.error("give --data and --checkpoint")
+    try:  # rather now than when hours have passed
+        for task in {"sst2", "polarity"} if options.tune else options.tasks:
+            read = TASKS.get(task, lambda data: list((data / "tales").iterdir()))
+            read(options.data)
+        if not options.tune:
+            facts(options.checkpoint)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
     tune(options) if options.tune else compare(options)
 
 

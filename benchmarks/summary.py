@@ -13,6 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from benchmarks import common
+from benchmarks.time_to_quality import OURS, ROWS
 from toybert.train.release import replaced
 
 FIGURES = common.ROOT / "figures"
@@ -46,15 +47,19 @@ def pretrain(results: dict[str, Any]) -> list[dict[str, Any]]:
 def time_to_quality(results: dict[str, Any]) -> list[dict[str, Any]]:
     rows = []
     for goal in (goal for goal in next(iter(results.values())) if ":" in goal):
-        for name, found in ((name, row[goal]) for name, row in results.items() if row[goal]["ours_is_faster"]):
+        ours = results[OURS][goal]["seconds"]
+        for name, found in ((name, row[goal]) for name, row in results.items() if name != OURS):
             loss, accuracy = goal.split(":")
             what = f"masked words {loss} nats"
             what += (
                 f", next sentence {float(accuracy):.0%}" if float(accuracy) else ", whatever becomes of next sentences"
             )
-            made = entry(QUALITY, what, name, found["ours_is_faster"])
-            made["reached"] = [seconds is not None for seconds in found["seconds"]]
-            ours = results["ours, default recipe"][goal]["seconds"]
+            there = {"reached": [seconds is not None for seconds in found["seconds"]]}
+            if None in ours:
+                there["ours_reached"] = [seconds is not None for seconds in ours]
+                rows.append({"group": QUALITY, "what": what, "peer": name, **there})
+                continue
+            made = {**entry(QUALITY, what, name, found["ours_is_faster"]), **there}
             made["ours"] = round(statistics.median(ours))
             made["longest"] = max(round(run["curve"][-1]["seconds"]) for run in results[name]["runs"])
             rows.append(made)
@@ -82,7 +87,12 @@ READERS = {"pretrain": pretrain, "time_to_quality": time_to_quality, "inference"
 
 
 def collect(folder: Path) -> dict[str, Any]:
-    """Gives the rows of every benchmark that has left its results in a folder, and how each was run."""
+    """Gives the rows of every benchmark that has left its results in a folder, and how each was run.
+
+    Raises:
+        FileNotFoundError: one has left none.
+        ValueError: one was run in part.
+    """
     rows: list[dict[str, Any]] = []
     runs, floor, overhead, times = {}, {}, None, None
     for name in (*READERS, "overhead", "profile"):
@@ -90,6 +100,8 @@ def collect(folder: Path) -> dict[str, Any]:
         if not path.exists():
             raise FileNotFoundError(f"there is no {path}: run benchmarks.{name} first")
         record = json.loads(path.read_text(encoding="utf-8"))
+        if not is_whole(name, record):
+            raise ValueError(f"{path} is of a part, or of a smoke run: run benchmarks.{name} as a whole first")
         runs[name] = {"rounds": record["options"]["rounds"], **record["machine"]}
         if name == "overhead":
             values = record["results"]["overhead"]["values"]
@@ -99,7 +111,7 @@ def collect(folder: Path) -> dict[str, Any]:
             times = {group: round(seconds, 4) for group, seconds in record["results"]["AdamW, dropout 0"].items()}
             continue
         rows += READERS[name](record["results"])
-        if name == "pretrain" and "toy" in record["results"]:
+        if name == "pretrain":
             toy = record["results"]["toy"]["rows"]
             floor = {
                 row: round(found["share_of_floor"]["median"], 3) for row, found in toy.items() if row[:4] == "ours"
@@ -108,10 +120,23 @@ def collect(folder: Path) -> dict[str, Any]:
     return {"rows": rows, "share_of_floor": floor, "overhead_of_accelerate": overhead, "profile": times, "runs": runs}
 
 
+def is_whole(name: str, record: dict[str, Any]) -> bool:
+    """Tells whether a record has all the rows of its benchmark."""
+    options, results = record["options"], record["results"]
+    rows = {"pretrain": SIZES, "time_to_quality": ROWS, "inference": ("one", "batch", "start")}.get(name, ())
+    chosen = options.get("rows") if name == "pretrain" else None
+    return not (options["smoke"] or options.get("documents") or chosen or set(rows) - results.keys())
+
+
 def block(found: dict[str, Any]) -> str:
     """Writes the README's table."""
     lines: dict[str, list[str]] = {}
     for row in found["rows"]:
+        if "ours_reached" in row:
+            ours, reached = row["ours_reached"], row["reached"]
+            ratio = f"**ours got there in {sum(ours)} of {len(ours)} runs**, it in {sum(reached)}"
+            lines.setdefault(f"{row['group']}: {row['what']}", []).append(f"{row['peer']}: {ratio}")
+            continue
         ratio = f"**{row['median']:.2f}** ({row['q1']:.2f} - {row['q3']:.2f})"
         if row["at_least"]:
             ratio = (
@@ -151,7 +176,7 @@ def is_drawn(row: dict[str, Any]) -> bool:
     """
     if row["group"] == EPOCH and SIZES["toy"] not in row["what"]:
         return row["what"].endswith("dropout 0.1") and row["peer"] == PEERS["dynamic"]
-    return not row["at_least"] or any(row["reached"])
+    return "ours_reached" not in row and (not row["at_least"] or any(row["reached"]))
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
@@ -185,8 +210,12 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    found = collect(common.ROOT / "outputs" / "benchmarks")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.parse_args()
+    try:
+        found = collect(common.ROOT / "outputs" / "benchmarks")
+    except (OSError, ValueError) as error:
+        parser.exit(1, f"error: {error}\n")
     FIGURES.mkdir(exist_ok=True)
     (FIGURES / "speed.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     draw([row for row in found["rows"] if is_drawn(row)], FIGURES / "speed.png")

@@ -109,7 +109,12 @@ def test_accuracies_on_real_text_are_measured_and_told_apart(data: Path, tmp_pat
         assert [part["accuracy"] for part in linear["parts"].values()] == [1] * len(parts)
     bert, ours = (tasks["sst2"][f"{name}, from scratch"] for name in ("transformers' BERT of the same size", "ToyBERT"))
     assert bert[0]["parameters"] == ours[0]["parameters"]
-    assert len((tmp_path / "real_text.runs.jsonl").read_text(encoding="utf-8").splitlines()) == 3 * 6 + 1
+    runs = (tmp_path / "real_text.runs.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(runs) == 3 * 6 + 1
+    (tmp_path / "real_text.runs.jsonl").write_text("\n".join(runs[1:]) + "\n", encoding="utf-8")
+    said = real_text(data, tmp_path, "--checkpoint", str(checkpoint), "--resume")
+    assert len([line for line in said.splitlines() if ", seed 0: " in line]) == 1  # the one that was taken out
+    assert json.loads((tmp_path / "real_text.json").read_text(encoding="utf-8"))["results"]["tasks"] == tasks
     record["options"]["smoke"] = False  # which the card would not show
     table = printed(
         "import json; from benchmarks.real_summary import block, collect;"
@@ -146,3 +151,33 @@ def test_no_text_that_is_measured_was_learnt_from() -> None:
         "[(':(', 'x'), (':)', 'y'), ('A b.', 'x'), ('c', 'x')] set()",
         "{'accuracy': 0.6666666666666666, 'macro_f1': 0.8333333333333333, 'rows': 3}",
     ]
+
+
+@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
+def test_what_a_benchmark_of_accuracies_lacks_is_said_before_it_begins(data: Path, tmp_path: Path) -> None:
+    (data / "sst2/dev.tsv").write_text("label\tcontent\n1\tfine\n2\tbad\n", encoding="utf-8")
+    command = [sys.executable, "-m", "benchmarks.real_text", "--data", str(data), "--output", str(tmp_path)]
+    command += ["--checkpoint", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"error: line 3 of {data / 'sst2/dev.tsv'} is not one of 0, 1, a tab and a text" in done.stderr
+    done = subprocess.run([*command, "--tasks", "polarity"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "history.json" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
+def test_the_card_hides_neither_that_ours_failed_nor_that_a_run_was_of_a_part() -> None:
+    found = printed(
+        "from benchmarks.summary import OURS, block, is_drawn, is_whole, time_to_quality;"
+        "curve = [{'curve': [{'seconds': 9.0}]}] * 2;"
+        "peer = {'1.0:0.8': {'seconds': [5.0, 5.0], 'ours_is_faster': None}, 'runs': curve};"
+        "ours = {'1.0:0.8': {'seconds': [None, 8.0], 'ours_is_faster': None}, 'runs': curve};"
+        "rows = time_to_quality({OURS: ours, 'a peer': peer});"
+        "rest = {'share_of_floor': {}, 'overhead_of_accelerate': None, 'profile': None};"
+        "print(block({'rows': rows, **rest}).splitlines()[-1]);"
+        "part = {'options': {'smoke': False, 'rows': ['ours, dropout 0']}, 'results': {'toy': {}}};"
+        "print(is_drawn(rows[0]), is_whole('pretrain', part), is_whole('overhead', part))"
+    )
+    assert "a peer: **ours got there in 1 of 2 runs**, it in 2" in found
+    assert found.splitlines()[-1] == "False False True"

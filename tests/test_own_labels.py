@@ -191,7 +191,7 @@ def test_json_and_parquet_keep_their_types(tmp_path: Path) -> None:
         ("t.csv", "text,label\na,b\nc\n", "line 3 of .*t.csv has 1 cells, its first 2"),
         ("t.csv", 'text,label\n"a,b\nc,d\n', "of .*t.csv cannot be split into cells: unexpected end of data"),
         ("t.csv", "text,text\na,b\n", "has 'text' twice; it should name the columns"),
-        ("t.csv", b"text,label\ncaf\xe9,b\n", "line 2 of .*t.csv is not in UTF-8: save it as UTF-8"),
+        ("t.csv", b"text,label\ncaf\xe9,b\n", "line 2 of .*t.csv is not in UTF-8: if it is text, save it as UTF-8"),
         (
             "t.csv",
             "text,label\na,b\n".encode("utf-16"),

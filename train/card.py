@@ -113,8 +113,11 @@ def command(step: str, options: Any) -> str:
         value = getattr(options, each.name)
         if value != each.default and each.name not in ("resume", "push_to_hub", "repo_id"):
             is_path = each.name in ("corpus", "model", "init_from", "output_dir") or each.name.endswith("_file")
-            value = shown(value) if is_path else str(value)
-            words += [f"--{each.name.replace('_', '-')}", value]
+            name = each.name.replace("_", "-")
+            if value is (not each.default):  # a switch, on or off by itself
+                words += [f"--{'' if value else 'no-'}{name}"]
+            else:
+                words += [f"--{name}", shown(value) if is_path else str(value)]
     return shlex.join(words)
 
 

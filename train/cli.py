@@ -27,7 +27,14 @@ def parse(
     """
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     prog = f"python -m {spec.name.removesuffix('.__main__')}" if spec else None
-    parser = HfArgumentParser(options_class, prog=prog, description=description, epilog=DEBUG)  # type: ignore[arg-type]
+    usage = "%(prog)s [options]; --help lists them"  # all of them at each mistake would hide what it is
+    parser = HfArgumentParser(
+        options_class,  # type: ignore[arg-type]
+        prog=prog,
+        usage=usage,
+        description=description,
+        epilog=DEBUG,
+    )
     parser.add_argument("--config", help="A JSON or YAML file of options; those given beside it win.")
     if recipes:
         parser.add_argument("--recipe", choices=list(recipes), default="default", help="Where the defaults come from.")
@@ -42,7 +49,11 @@ def parse(
         parser.set_defaults(**defaults)
         for action in parser._actions:
             action.required = action.required and action.dest not in defaults
-        options, *_ = parser.parse_args_into_dataclasses(look_for_args_file=False)
+        options, *_, unknown = parser.parse_args_into_dataclasses(
+            look_for_args_file=False, return_remaining_strings=True
+        )
+        if unknown:
+            raise ValueError(f"there is no option {unknown[0]}")
     except ValueError as error:  # of the options class, or of the file
         parser.error(str(error))
     return options

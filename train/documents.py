@@ -110,7 +110,8 @@ def load_text(options: TextOptions, *, seed: int, pairs: bool) -> Text:
         if "train" not in splits:
             raise ValueError(f"{options.corpus} has no split 'train', it has {', '.join(map(str, splits))}")
         known = [split for split in ("train", "validation", "test") if split in splits]
-        documents = {split: as_documents(splits[split], f"{split} of {options.corpus}", options) for split in known}
+        of = "" if Path(options.corpus).is_file() else "{} of "
+        documents = {split: as_documents(splits[split], of.format(split) + options.corpus, options) for split in known}
     if "validation" in documents:
         count = len(np.unique(document_numbers(documents["validation"])))
         return Text(documents["train"], documents["validation"], documents.get("test"), f"{count:,} documents")

@@ -134,7 +134,8 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     best.restore(accelerator.unwrap_model(model))
 
     if options.patience:
-        accelerator.print(f"kept epoch {best.epoch} of {best.epochs}, the best by {metric.replace('_', ' ')}")
+        equal = "" if metric == "loss" else " (of equal ones, that of the lowest loss)"
+        accelerator.print(f"kept epoch {best.epoch} of {best.epochs}, the best by {metric.replace('_', ' ')}{equal}")
     results = conclude(model, tables, data, labels, options, accelerator)
     if accelerator.is_main_process:
         describe(model, data, labels, results, options, progress)

@@ -40,8 +40,10 @@ def ship(run: Path) -> None:
     for name in MODEL_FILES:
         shutil.copyfile(run / name, ROOT / name)
         shutil.copyfile(run / "sentiment" / name, ROOT / "sentiment" / name)
+    card = (ROOT / "README.md").read_text(encoding="utf-8")
     for picture in [*run.glob("figures/*.png"), *run.glob("sentiment/figures/*.png")]:
-        shutil.copyfile(picture, ROOT / "figures" / picture.name)
+        if f"figures/{picture.name}" in card:
+            shutil.copyfile(picture, ROOT / "figures" / picture.name)
     shutil.copyfile(run / "results.json", ROOT / "figures" / "results.json")
 
 

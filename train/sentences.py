@@ -84,7 +84,7 @@ def read_lines(path: Path) -> Iterator[str]:
             if "\0" in line:
                 raise ValueError(f"line {number} of {path} has a NUL byte: it is no text, or UTF-16; save it as UTF-8")
             if re.search("[\ud800-\udfff]", line):
-                raise ValueError(f"line {number} of {path} is not in UTF-8: save it as UTF-8")
+                raise ValueError(f"line {number} of {path} is not in UTF-8: if it is text, save it as UTF-8")
             yield line
 
 
