@@ -117,7 +117,27 @@ def collect(folder: Path) -> dict[str, Any]:
                 row: round(found["share_of_floor"]["median"], 3) for row, found in toy.items() if row[:4] == "ours"
             }
             floor["with Muon"] = round(toy["ours, default recipe"]["share_with_muon"]["median"], 3)
-    return {"rows": rows, "share_of_floor": floor, "overhead_of_accelerate": overhead, "profile": times, "runs": runs}
+    found = {"rows": rows, "share_of_floor": floor, "overhead_of_accelerate": overhead, "profile": times, "runs": runs}
+    return {**found, **beside(folder)}
+
+
+def beside(folder: Path) -> dict[str, Any]:
+    """Gives the medians of the benchmarks that the table leaves to the text below it, if they were run."""
+    found = {}
+    for name in ("levers", "scaling"):
+        if (folder / f"{name}.json").exists():
+            record = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+            found[name] = {"rounds": record["options"]["rounds"], **record["machine"], **medians(record["results"])}
+    return found
+
+
+def medians(results: dict[str, Any]) -> dict[str, Any]:
+    """Gives results with the median in the place of each spread."""
+    return {
+        name: round(each["median"], 4) if "median" in each else medians(each)
+        for name, each in results.items()
+        if isinstance(each, dict)
+    }
 
 
 def is_whole(name: str, record: dict[str, Any]) -> bool:
@@ -147,7 +167,7 @@ def block(found: dict[str, Any]) -> str:
             )
         lines.setdefault(f"{row['group']}: {row['what']}", []).append(f"{row['peer']} {ratio}")
     text = common.table(
-        ("", "by how much ours is faster than ... (quartiles)"), [(what, "; ".join(by)) for what, by in lines.items()]
+        ("", "by how much ours is faster than ... (quartiles); below 1, slower"), [(what, "; ".join(by)) for what, by in lines.items()]
     )
     floor, overhead, times = found["share_of_floor"], found["overhead_of_accelerate"], found["profile"]
     if floor:
