@@ -249,8 +249,8 @@ GRID: dict[str, tuple[dict[str, float], ...]] = {
 TUNED: dict[str, dict[str, float]] = {
     NAIVE_BAYES: {"alpha": 1.0},
     LOGISTIC: {"C": 0.3},
-    BERT: {"learning_rate": 1e-3},
-    SCRATCH: {"learning_rate": 1e-3},
+    BERT: {"learning_rate": 5e-4},
+    SCRATCH: {"learning_rate": 5e-4},
     PRETRAINED: {"learning_rate": 2.5e-4},
 }
 

@@ -166,9 +166,8 @@ def block(found: dict[str, Any]) -> str:
                 ratio if any(row["reached"]) else f"**never got there** in {row['longest']} s (ours in {row['ours']} s)"
             )
         lines.setdefault(f"{row['group']}: {row['what']}", []).append(f"{row['peer']} {ratio}")
-    text = common.table(
-        ("", "by how much ours is faster than ... (quartiles); below 1, slower"), [(what, "; ".join(by)) for what, by in lines.items()]
-    )
+    header = ("", "by how much ours is faster than ... (quartiles); below 1, slower")
+    text = common.table(header, [(what, "; ".join(by)) for what, by in lines.items()])
     floor, overhead, times = found["share_of_floor"], found["overhead_of_accelerate"], found["profile"]
     if floor:
         text += (

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
 import pytest
 import torch
@@ -238,7 +239,7 @@ def test_of_few_documents_the_end_of_each_is_held_out(tmp_path: Path) -> None:
         ("a.csv", b"text\nhello, world\n", {}, r"line 2 of .*a\.csv has 2 cells, its first 1"),
         ("a.csv", b"text\ncaf\xe9\n", {}, r"line 2 of .*a\.csv is not in UTF-8"),
         ("a.jsonl", b'{"text": "a"}\nno json\n', {}, r"line 2 of .*a\.jsonl is not JSON in UTF-8"),
-        ("a.jsonl", b'{"text": 7}\n', {}, r"row 1 of train of .*a\.jsonl has 7 where text should be"),
+        ("a.jsonl", b'{"text": 7}\n', {}, r"row 1 of .*a\.jsonl has 7 where text should be"),
         ("a.jsonl", b'{"sentences": ["a"]}\n', {"split_sentences": True}, r"sentences already: leave out --split"),
         ("a.json", b'[{"text": ', {}, r"a\.json cannot be read as json: "),
         ("a.parquet", b"PAR1", {}, r"a\.parquet cannot be read as parquet: "),
@@ -648,3 +649,16 @@ def test_files_of_a_folder_that_are_not_read_are_named(
     said = [line for line in capsys.readouterr().out.splitlines() if "not read" in line]
     assert said == ([f"not read of this folder: {unread}"] if unread else [])
     assert (unread in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")) or not unread
+
+
+def test_of_a_large_text_one_sees_how_far_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = write(tmp_path / "mine.txt", TEXT + "\n\n" + "some more\nof it")  # as no other test has read it
+    monkeypatch.setattr(documents, "LARGE", 1)
+    datasets.disable_progress_bars()
+    try:
+        load(corpus)
+        assert "examples/s" in capsys.readouterr().err
+    finally:
+        datasets.enable_progress_bars()

@@ -81,7 +81,7 @@ def run(main: Callable[[], Any]) -> None:
     """Runs a script, turning what goes wrong into one sentence and exit code 1; with `--debug`, into a traceback."""
     debug = "--debug" in sys.argv
     sys.argv = [word for word in sys.argv if word != "--debug"]  # so that no script has to know it
-    datasets.disable_progress_bars()  # these two flash by; ours stay
+    datasets.disable_progress_bars()  # these two flash by, save for a large text (see `load_text`); ours stay
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     # accelerate warns of the tied weight at each save

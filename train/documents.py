@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-from datasets import Dataset, load_dataset
+from datasets import Dataset, enable_progress_bars, load_dataset
 from datasets.exceptions import DatasetsError
 
 from toybert.train.corpus import check_texts, in_slices, load_corpus
@@ -15,6 +15,7 @@ from toybert.train.files import load_rows, one_line, reader_of, tables_in, texts
 from toybert.train.run import option
 from toybert.train.sentences import FEATURES, PIECE, document_numbers, read_text, split_rows
 
+LARGE = 2**24  # bytes of text that take long enough to read for one to want to see how far it is
 HELD_OUT = 0.05  # of the documents, to measure on, where the text has no validation split
 
 
@@ -102,6 +103,9 @@ def load_text(options: TextOptions, *, seed: int, pairs: bool) -> Text:
         FileNotFoundError: there is no such file or data set.
         ValueError: it has no text, or something that is no text in UTF-8, or not the column, or too few documents.
     """
+    path = Path(options.corpus)
+    if sum(file.stat().st_size for file in [path, *path.rglob("*")] if file.is_file()) > LARGE:
+        enable_progress_bars()
     if texts := options.text_files():
         said = (options.split_sentences, options.language)
         documents = {split: read_text(files, options.corpus, *said) for split, files in texts.items()}
