@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ from helpers import make_checkpoint
 from safetensors import SafetensorError
 
 from toybert.train import cli, convert, evaluate, publish
+from toybert.train.card import command
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub import load_config, load_tokenizer, read_json
+from toybert.train.pretrain import RECIPES, PretrainOptions
 
 CORPUS = [{"text": "the cat sat .", "label": 1}, {"text": "it slept .", "label": 0}]
 
@@ -188,3 +191,36 @@ def test_results_that_are_none_stop_publish(tmp_path: Path, monkeypatch: pytest.
     assert "results.json holds a JSON list, not an object" in fails(
         lambda: publish.publish(options), monkeypatch=monkeypatch
     )
+
+
+def test_a_model_that_can_not_be_had_from_the_hub_is_named() -> None:
+    with pytest.raises(OSError, match="the configuration of google/bert can't be read: "):
+        load_config("google/bert")
+
+
+def test_an_option_that_is_not_there_is_named_in_the_last_line_of_two(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["script", "--output-dir", "x", "--train-file", "x", "--leraning-rate", "3"])
+    with pytest.raises(SystemExit) as stop:
+        cli.run(finetune)
+    assert stop.value.code == 2
+    usage, said = capsys.readouterr().err.splitlines()
+    assert usage.endswith("[options]; --help lists them")
+    assert said.endswith("error: there is no option --leraning-rate")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"nsp": False, "pack": True}, {"streaming": True, "max_steps": 16}, {"pack": False, "text_column": "a b"}],
+)
+def test_the_command_on_a_card_gives_the_options_that_the_run_had(
+    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = PretrainOptions(output_dir="out", **changes)
+    words = shlex.split(command("pretrain", options))
+    assert words[:4] == ["accelerate", "launch", "-m", "toybert.train.pretrain"]
+    monkeypatch.setattr("sys.argv", ["script", *words[4:]])
+    assert cli.parse(PretrainOptions, None, RECIPES) == options
+    assert ("--no-nsp" in words) == (not options.nsp)
+    assert not {"True", "False"} & set(words) or options.pack is not None

@@ -114,7 +114,7 @@ def command(step: str, options: Any) -> str:
         if value != each.default and each.name not in ("resume", "push_to_hub", "repo_id"):
             is_path = each.name in ("corpus", "model", "init_from", "output_dir") or each.name.endswith("_file")
             name = each.name.replace("_", "-")
-            if value is (not each.default):  # a switch, on or off by itself
+            if each.default is (not value):  # a switch, on or off by itself
                 words += [f"--{'' if value else 'no-'}{name}"]
             else:
                 words += [f"--{name}", shown(value) if is_path else str(value)]

@@ -31,15 +31,19 @@ UPLOADED = (
 
 @contextmanager
 def reading(what: str | Path) -> Iterator[None]:
-    """Turns whatever the libraries raise at a file that is not what it should be into a ValueError.
+    """Turns whatever the libraries raise at a file that is not what it should be into a ValueError that names it.
+
+    Of the system and the network it stays an OSError, and names it too.
 
     Args:
         what: the file or the folder, as the message names it.
     """
     try:
         yield
-    except OSError:  # which names the file itself
-        raise
+    except OSError as error:
+        if error.filename:
+            raise
+        raise OSError(f"{what} can't be read: {error}") from error
     except Exception as error:
         raise ValueError(f"{what} can't be read ({type(error).__name__}: {error})") from error
 
