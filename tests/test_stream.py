@@ -74,11 +74,12 @@ def read(corpus: Path, process: int, processes: int, state: Any = None) -> Strea
     return batches
 
 
+@pytest.mark.parametrize("kind", ["table", "text"])
 @pytest.mark.parametrize("processes", [1, 2, 3])  # three files: parts of one in two cases, whole ones in the other
-def test_a_pass_gives_every_document_to_one_process_once(corpora: dict[str, Path], processes: int) -> None:
+def test_a_pass_gives_every_document_to_one_process_once(corpora: dict[str, Path], processes: int, kind: str) -> None:
     seen = []
     for process in range(processes):
-        batches = read(corpora["table"], process, processes)
+        batches = read(corpora[kind], process, processes)
         batches.stream.set_epoch(1)
         part = [row for row in batches.stream if not is_test(row)]
         windows = [row for window in islice(batches._windows(), 6) for row in window]

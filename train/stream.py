@@ -64,7 +64,7 @@ def head_of(stream: datasets.IterableDataset, options: TextOptions) -> Text:
     if rows:
         column = options.column_of(rows[0])
         check_column(column, rows[0], options.corpus)
-        check_texts([row[column] for row in rows], options.corpus)
+        check_texts([row.get(column) for row in rows], options.corpus)
     held_out, learnt = ([row for row in rows if is_held_out(row, options) == held] for held in (True, False))
     if len(held_out) < 2 or len(learnt) < 2:
         documents = f"{len(rows)} document{'s' * (len(rows) != 1)}"
