@@ -313,7 +313,7 @@ def run_all(specs: list[dict[str, Any]], options: Any) -> list[dict[str, Any]]:
         asked = {**shared, **spec}
         for earlier in done:
             if asked.items() <= earlier.items():
-                return earlier
+                return {name: value for name, value in earlier.items() if name not in asked}
         found = common.child("benchmarks.real_text", asked, OMP_NUM_THREADS="1")
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({**asked, **found}) + "\n")

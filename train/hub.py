@@ -33,7 +33,7 @@ UPLOADED = (
 def reading(what: str | Path) -> Iterator[None]:
     """Turns whatever the libraries raise at a file that is not what it should be into a ValueError that names it.
 
-    Of the system and the network it stays an OSError, and names it too.
+    What the system or the network has to say stays an OSError, and names it too.
 
     Args:
         what: the file or the folder, as the message names it.
@@ -41,7 +41,7 @@ def reading(what: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename:
+        if error.filename or str(what).rpartition(" of ")[2] in str(error):
             raise
         raise OSError(f"{what} can't be read: {error}") from error
     except Exception as error:
