@@ -238,3 +238,26 @@ def test_of_two_processes_one_tokenises(tmp_path: Path) -> None:
     assert "training on 2 x cpu" in done.stdout
     # The validation documents are the training documents: there is but one text to tokenise.
     assert [line for line in done.stdout.splitlines() if "tokenised" in line] == ["tokenised by 0"]
+
+
+@pytest.mark.parametrize("times", [1, 4, 5])
+def test_tokens_that_another_process_takes_away_are_made_again(
+    times: int, tokenizer: ToyBertTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = []
+
+    class TakenAway(Tokens):
+        def __init__(self, path: Path):
+            if len(taken) < times:
+                taken.append(path)
+                path.unlink()
+            super().__init__(path)
+
+    expected = lists(tokenise(["w1 w2", "w3 ."], tokenizer))
+    monkeypatch.setattr(tokens, "Tokens", TakenAway)
+    if times < tokens.TRIES:
+        assert lists(tokenise(["w1 w2", "w3 ."], tokenizer)) == expected
+        assert len(taken) == times
+    else:
+        with pytest.raises(FileNotFoundError):
+            tokenise(["w1 w2", "w3 ."], tokenizer)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import datasets
+import torch
 import yaml
 from transformers import HfArgumentParser
 from transformers.utils import logging
@@ -90,6 +91,8 @@ def run(main: Callable[[], Any]) -> None:
     standard_logging.getLogger("datasets.packaged_modules").setLevel(standard_logging.CRITICAL)
     try:
         main()
+        if torch.distributed.is_initialized():  # else its threads may still run when Python ends, and abort it
+            torch.distributed.destroy_process_group()
     except KeyboardInterrupt as interruption:  # a training run says what its last checkpoint is
         sys.exit(str(interruption) or "interrupted")
     except Exception as error:

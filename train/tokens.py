@@ -16,6 +16,7 @@ import tokenizers
 from transformers import PreTrainedTokenizerBase
 
 ROWS = 1000  # of a column, that are hashed or mapped at a time
+TRIES = 5  # to open what other processes may take away
 TEXTS = 10_000  # that are Python objects at a time, however many a row holds
 
 
@@ -138,18 +139,25 @@ def tokenise(texts: Sequence[Any], tokenizer: PreTrainedTokenizerBase) -> Tokens
     key = content_key(rows, tokenizer)
     path = Path(datasets.config.HF_DATASETS_CACHE) / "toybert" / f"{key}.arrow"
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows.with_format("arrow").map(
-        encode,
-        batched=True,
-        batch_size=ROWS,
-        with_indices=True,
-        remove_columns=rows.column_names,
-        fn_kwargs={"tokenizer": tokenizer},
-        cache_file_name=str(path),
-        new_fingerprint=key,
-        desc="Tokenising",
-    )
-    return Tokens(path)
+    tries = 0
+    while True:
+        try:
+            rows.with_format("arrow").map(
+                encode,
+                batched=True,
+                batch_size=ROWS,
+                with_indices=True,
+                remove_columns=rows.column_names,
+                fn_kwargs={"tokenizer": tokenizer},
+                cache_file_name=str(path),
+                new_fingerprint=key,
+                desc="Tokenising",
+            )
+            return Tokens(path)
+        except FileNotFoundError:  # a streamed run of the same text has just taken the file away, which it has mapped
+            tries += 1
+            if tries == TRIES:
+                raise
 
 
 def as_rows(texts: Sequence[Any]) -> datasets.Dataset:
