@@ -194,7 +194,7 @@ def test_results_that_are_none_stop_publish(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_model_that_can_not_be_had_from_the_hub_is_named() -> None:
-    with pytest.raises(OSError, match="the configuration of google/bert can't be read: "):
+    with pytest.raises(OSError, match="google/bert"):  # some versions of the library name it themselves
         load_config("google/bert")
 
 
