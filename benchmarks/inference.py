@@ -16,8 +16,8 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
 
 from benchmarks import common
 from toybert.train.convert import convert
-from toybert.train.corpus import CORPORA, load_corpus
-from toybert.train.hub import ROOT
+from toybert.train.data.checks import CORPORA, load_corpus
+from toybert.train.hub.folders import ROOT
 
 try:
     import onnxruntime

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks import common, peers
 from benchmarks.pretrain import SIZES, Size
-from toybert.train.data import PretrainDataset
+from toybert.train.data.datasets import PretrainDataset
 
 ALL = "all levers"
 

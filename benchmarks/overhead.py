@@ -14,12 +14,12 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import AutoModelForPreTraining
 
 from benchmarks import common, peers
-from toybert.train.data import PretrainDataset
-from toybert.train.loop import train
-from toybert.train.optim import make_optimizers, warmup_then_linear
+from toybert.train.data.batches import LengthBatchSampler
+from toybert.train.data.datasets import PretrainDataset
+from toybert.train.loop.loop import train
+from toybert.train.loop.optim import make_optimizers, warmup_then_linear
+from toybert.train.loop.run import start
 from toybert.train.pretrain import PretrainOptions
-from toybert.train.run import start
-from toybert.train.sampler import LengthBatchSampler
 
 
 def bare(model: nn.Module, dataset: PretrainDataset, options: PretrainOptions) -> None:

@@ -27,13 +27,14 @@ from transformers import (
 from transformers import set_seed as seed_everything
 
 from toybert.tokenization_toybert import SPECIAL_TOKENS, ToyBertTokenizer
-from toybert.train import loop
-from toybert.train.corpus import CORPORA, load_corpus
-from toybert.train.data import PretrainDataset
-from toybert.train.hub import ROOT, load_config, load_tokenizer, save_stock_tokenizer
-from toybert.train.loop import train
+from toybert.train.data.checks import CORPORA, load_corpus
+from toybert.train.data.datasets import PretrainDataset
+from toybert.train.hub.folders import ROOT, load_config, load_tokenizer
+from toybert.train.hub.stock import save_stock_tokenizer
+from toybert.train.loop import loop
+from toybert.train.loop.loop import train
+from toybert.train.loop.run import start
 from toybert.train.pretrain import PretrainOptions
-from toybert.train.run import start
 
 NEVER = 10**9  # steps between checkpoints
 Pair = tuple[str, str, int]  # A, B and BERT's label: 0 where B follows A

@@ -35,12 +35,12 @@ from transformers import (
 
 from benchmarks import CORES, common, peers
 from benchmarks.real_summary import on_tales, shares
-from toybert.train.baselines import bigrams
+from toybert.train.data.vocabulary import learn_tokenizer
 from toybert.train.evaluate import own_text, pretraining_report
 from toybert.train.finetune import FinetuneOptions, train_finetuning
-from toybert.train.hub import load_config, load_tokenizer, save_hub_folder
+from toybert.train.hub.folders import load_config, load_tokenizer, save_hub_folder
+from toybert.train.measure.baselines import bigrams
 from toybert.train.pretrain import PretrainOptions, train_pretraining
-from toybert.train.vocabulary import learn_tokenizer
 
 Rows = list[tuple[str, str]]  # text, label
 VOCABULARY = 8_000

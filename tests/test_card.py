@@ -8,9 +8,9 @@ from huggingface_hub import ModelCard
 from torch import nn
 
 from toybert.configuration_toybert import ToyBertConfig
-from toybert.train.card import MARK, shown, write_card
 from toybert.train.finetune import FinetuneOptions
-from toybert.train.loop import Progress
+from toybert.train.hub.card import MARK, shown, write_card
+from toybert.train.loop.loop import Progress
 from toybert.train.pretrain import PretrainOptions
 
 

@@ -12,9 +12,9 @@ from helpers import make_checkpoint
 from safetensors import SafetensorError
 
 from toybert.train import cli, convert, evaluate, publish
-from toybert.train.card import command
 from toybert.train.finetune import FinetuneOptions, train_finetuning
-from toybert.train.hub import load_config, load_tokenizer, read_json
+from toybert.train.hub.card import command
+from toybert.train.hub.folders import load_config, load_tokenizer, read_json
 from toybert.train.pretrain import RECIPES, PretrainOptions
 
 CORPUS = [{"text": "the cat sat .", "label": 1}, {"text": "it slept .", "label": 0}]

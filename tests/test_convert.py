@@ -18,7 +18,7 @@ from transformers import AutoConfig, AutoModelForPreTraining, AutoTokenizer, Ber
 from toybert.tokenization_toybert import SPECIAL_TOKENS, ToyBertTokenizer
 from toybert.train import convert as script
 from toybert.train.convert import convert
-from toybert.train.hub import save_stock_tokenizer
+from toybert.train.hub.stock import save_stock_tokenizer
 
 SIZES = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 KINDS = {  # the model's name after Bert, and its Auto class

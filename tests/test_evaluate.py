@@ -13,8 +13,12 @@ from datasets import Dataset
 from toybert.configuration_toybert import ToyBertConfig
 from toybert.modeling_toybert import ToyBertForPreTraining, ToyBertForSequenceClassification
 from toybert.tokenization_toybert import ToyBertTokenizer
-from toybert.train import baselines, plots
-from toybert.train.baselines import (
+from toybert.train.data.batches import evaluation_loader
+from toybert.train.data.datasets import FinetuneDataset, PretrainDataset
+from toybert.train.evaluate import related_documents, table
+from toybert.train.loop.loop import Progress
+from toybert.train.measure import baselines, plots
+from toybert.train.measure.baselines import (
     NeighbourCounts,
     masked_word_baselines,
     next_sentence_baselines,
@@ -23,16 +27,8 @@ from toybert.train.baselines import (
     text_baselines,
     word_pair_features,
 )
-from toybert.train.data import FinetuneDataset, PretrainDataset
-from toybert.train.evaluate import related_documents, table
-from toybert.train.loop import Progress
-from toybert.train.measuring import (
-    content_words,
-    evaluate_classification,
-    evaluate_pretraining,
-    evaluation_loader,
-    fill_mask,
-)
+from toybert.train.measure.classification import evaluate_classification
+from toybert.train.measure.pretraining import content_words, evaluate_pretraining, fill_mask
 
 DOCUMENTS = [
     [f"the {thing} {i} was {word} ." for word in ("red", "old", "big")] for i in range(30) for thing in ("cat", "dog")

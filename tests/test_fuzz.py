@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from toybert.tokenization_toybert import SPECIAL_TOKENS, ToyBertTokenizer
-from toybert.train.data import IGNORED, NO_PAIRS, PretrainDataset, create_mlm_data
+from toybert.train.data.datasets import NO_PAIRS, PretrainDataset
+from toybert.train.data.masking import IGNORED, create_mlm_data
 
 # The same examples each time: a test that fails now and then teaches nobody anything.
 claim = settings(derandomize=True, deadline=None, database=None, max_examples=80)

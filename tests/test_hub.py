@@ -16,7 +16,7 @@ from loopback import ATTRIBUTES, File, Hub, Repository
 from test_loading import make_corpora
 from transformers import AutoModelForPreTraining, AutoModelForSequenceClassification, AutoTokenizer
 
-from toybert.train.hub import save_stock_tokenizer
+from toybert.train.hub.stock import save_stock_tokenizer
 
 pytestmark = pytest.mark.slow  # five processes import everything
 AUTO_MAP = json.loads((ROOT / "config.json").read_text(encoding="utf-8"))["auto_map"]

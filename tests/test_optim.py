@@ -9,7 +9,7 @@ from torch import nn
 
 from toybert.configuration_toybert import ToyBertConfig
 from toybert.modeling_toybert import ToyBertForPreTraining
-from toybert.train.optim import Muon, make_optimizers, orthogonalised, warmup_then_linear
+from toybert.train.loop.optim import Muon, make_optimizers, orthogonalised, warmup_then_linear
 
 
 @pytest.fixture

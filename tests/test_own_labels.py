@@ -20,14 +20,14 @@ from sklearn.metrics import f1_score, recall_score
 from transformers import AutoTokenizer, pipeline
 
 from toybert.train import evaluate, finetune
-from toybert.train.best import Best
-from toybert.train.classify import beside, compare, measure
-from toybert.train.data import FinetuneDataset
+from toybert.train.data.datasets import FinetuneDataset
+from toybert.train.data.labels import MULTI, REGRESSION, SINGLE, learn_labels
+from toybert.train.data.tables import Table, hold_out, load_tables
+from toybert.train.data.tables import load_file as load_table_file
 from toybert.train.finetune import FinetuneOptions, train_finetuning
-from toybert.train.labels import MULTI, REGRESSION, SINGLE, learn_labels
-from toybert.train.plots import plot_confusion, plt
-from toybert.train.tables import Table, hold_out, load_tables
-from toybert.train.tables import load_file as load_table_file
+from toybert.train.loop.best import Best
+from toybert.train.measure.classification import beside, compare, measure
+from toybert.train.measure.plots import plot_confusion, plt
 
 COLOURS = ("the house was red.", "the house was green.", "the house was old.")
 

@@ -23,15 +23,17 @@ from transformers import (
 )
 
 from toybert.tokenization_toybert import ToyBertTokenizer
-from toybert.train import cli, documents, evaluate, tokens
-from toybert.train.data import MaskedWordDataset, PretrainDataset
-from toybert.train.documents import TextOptions, load_text
-from toybert.train.hub import ROOT, load_config, load_model, load_tokenizer, save_hub_folder
+from toybert.train import cli, evaluate
+from toybert.train.data import text as documents
+from toybert.train.data import tokens
+from toybert.train.data.datasets import MaskedWordDataset, PretrainDataset
+from toybert.train.data.sentences import PIECE, STRETCH, document_numbers
+from toybert.train.data.stream import is_held_out
+from toybert.train.data.text import TextOptions, load_text
+from toybert.train.data.tokens import pack, tokenise
+from toybert.train.data.vocabulary import learn_tokenizer
+from toybert.train.hub.folders import ROOT, load_config, load_model, load_tokenizer, save_hub_folder
 from toybert.train.pretrain import PretrainOptions, make_model, train_pretraining
-from toybert.train.sentences import PIECE, STRETCH, document_numbers
-from toybert.train.stream import is_held_out
-from toybert.train.tokens import pack, tokenise
-from toybert.train.vocabulary import learn_tokenizer
 
 SMALL: dict[str, Any] = {"epochs": 1, "num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2}
 DOCUMENTS = [

@@ -15,9 +15,8 @@ from accelerate.commands.config.config_args import load_config_from_file
 from helpers import ROOT
 from safetensors.torch import load_file
 
-from toybert.train.batches import label_counts, weighed
+from toybert.train.data.batches import LengthBatchSampler, label_counts, weighed
 from toybert.train.pretrain import PretrainOptions, train_pretraining
-from toybert.train.sampler import LengthBatchSampler
 
 CONFIGS = ROOT / "train" / "configs"
 

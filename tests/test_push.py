@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from huggingface_hub.errors import LocalTokenNotFoundError
 
-from toybert.train import cli, hub, publish
+from toybert.train import cli, publish
+from toybert.train.hub import push as hub
+from toybert.train.hub.folders import save_hub_folder
 
 
 class Recorder:
@@ -143,7 +145,7 @@ def test_what_an_interrupted_save_left_behind_is_cleared(tmp_path: Path) -> None
     (tmp_path / "model.unfinished").mkdir()
     for name in ("config.json", "stale.bin"):
         (tmp_path / "model.unfinished" / name).write_text("old", encoding="utf-8")
-    hub.save_hub_folder(Saved(), Saved(), tmp_path)  # type: ignore[arg-type]
+    save_hub_folder(Saved(), Saved(), tmp_path)  # type: ignore[arg-type]
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", *hub.CODE}
     assert (tmp_path / "config.json").read_text(encoding="utf-8") == "new"
 

@@ -9,7 +9,7 @@ from huggingface_hub import ModelCard
 from transformers import AutoTokenizer
 
 from toybert.train import release
-from toybert.train.hub import ROOT
+from toybert.train.hub.folders import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 RESULTS = json.loads((ROOT / "figures" / "results.json").read_text(encoding="utf-8"))

@@ -20,9 +20,9 @@ import torch
 from helpers import assert_same_run, history
 from safetensors.torch import load_file
 
-import toybert.train.checkpoint as checkpoint
-import toybert.train.loop as loop
-from toybert.train.checkpoint import checkpoints, save_checkpoint
+import toybert.train.loop.checkpoint as checkpoint
+import toybert.train.loop.loop as loop
+from toybert.train.loop.checkpoint import checkpoints, save_checkpoint
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 
 

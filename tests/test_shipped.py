@@ -12,9 +12,9 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
 
 from toybert.configuration_toybert import ToyBertConfig
-from toybert.train.corpus import CORPORA, load_corpus
+from toybert.train.data.checks import CORPORA, load_corpus
 from toybert.train.evaluate import classification_report, pretraining_report
-from toybert.train.hub import ROOT
+from toybert.train.hub.folders import ROOT
 
 RESULTS = json.loads((ROOT / "figures" / "results.json").read_text(encoding="utf-8"))
 # The sums of floats differ a little between machines, and a near tie may fall the other way.

@@ -12,11 +12,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import toybert.train.loop as loop
-import toybert.train.stream as stream
-from toybert.train.documents import TextOptions
+import toybert.train.data.stream as stream
+import toybert.train.loop.loop as loop
+from toybert.train.data.stream import StreamedBatches, as_rows, is_held_out, open_stream
+from toybert.train.data.text import TextOptions
 from toybert.train.pretrain import PretrainOptions, train_pretraining
-from toybert.train.stream import StreamedBatches, as_rows, is_held_out, open_stream
 
 OPTIONS: dict[str, Any] = {"streaming": True, "epochs": 2, "max_steps": 16, "dropout": 0.1, "batch_size": 8}
 
@@ -254,5 +254,5 @@ def test_running_text_is_streamed_in_the_documents_that_it_has_unstreamed(
     options = TextOptions(corpus=str(tmp_path / "book.txt"), split_sentences=True)
     rows = as_rows(list(open_stream(options)), options)
     assert [len(sentences) for sentences in rows["sentences"]] == [32, 32, 32, 24]
-    monkeypatch.setattr("toybert.train.sentences.LONGEST", 20)
+    monkeypatch.setattr("toybert.train.data.sentences.LONGEST", 20)
     assert [len(row["sentences"]) for row in open_stream(options)] == [20, 12, 20, 12, 20, 12, 20, 4]

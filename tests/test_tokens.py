@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from toybert.tokenization_toybert import ToyBertTokenizer
-from toybert.train import tokens
-from toybert.train.corpus import load_corpus
-from toybert.train.data import FinetuneDataset, PretrainDataset
-from toybert.train.tokens import Tokens, tokenise
+from toybert.train.data import tokens
+from toybert.train.data.checks import load_corpus
+from toybert.train.data.datasets import FinetuneDataset, PretrainDataset
+from toybert.train.data.tokens import Tokens, tokenise
 
 DOCUMENTS = [[f"w{i} w{i + 1}", "", f"w{i % 7} .", f"w{i} w{i + 1} unknown"] for i in range(1500)]
 TEXTS = [text for document in DOCUMENTS for text in document]
@@ -122,9 +122,9 @@ def test_the_rows_of_a_column_are_those_that_were_selected(tokenizer: ToyBertTok
 
 ALONE = """
 import sys
-from toybert.train.corpus import load_corpus
-from toybert.train.hub import ROOT, load_tokenizer
-from toybert.train import tokens
+from toybert.train.data.checks import load_corpus
+from toybert.train.hub.folders import ROOT, load_tokenizer
+from toybert.train.data import tokens
 
 def encode(*arguments, encode=tokens.encode, **named):
     print("tokenised")
@@ -166,9 +166,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from toybert.tokenization_toybert import ToyBertTokenizer
-from toybert.train.corpus import in_slices, load_corpus
-from toybert.train.data import PretrainDataset
-from toybert.train.sampler import LengthBatchSampler
+from toybert.train.data.checks import in_slices, load_corpus
+from toybert.train.data.datasets import PretrainDataset
+from toybert.train.data.batches import LengthBatchSampler
 
 def memory(name):
     return int(Path("/proc/self/status").read_text().split(name + ":")[1].split()[0]) / 1024
@@ -205,7 +205,7 @@ def test_a_hundred_thousand_sentences_take_less_than_100_mb(tmp_path: Path) -> N
 
 PROCESSES = """
 import os, sys
-from toybert.train import tokens
+from toybert.train.data import tokens
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 
 def encode(*arguments, encode=tokens.encode, **named):

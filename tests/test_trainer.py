@@ -23,7 +23,7 @@ from transformers import (
     pipeline,
 )
 
-from toybert.train.data import PretrainDataset, as_is
+from toybert.train.data.datasets import PretrainDataset, as_is
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 VERBS = ("sat", "ran to the old tree", "came", "looked at it", "put it on the bed", "went out", "gave it to her", "ran")

@@ -21,12 +21,12 @@ from transformers import (
 )
 
 import toybert.train.__main__ as story
-import toybert.train.loop as loop
+import toybert.train.loop.loop as loop
 from toybert.train import cli
-from toybert.train.checkpoint import checkpoints
 from toybert.train.finetune import RECIPES as FINETUNE_RECIPES
 from toybert.train.finetune import FinetuneOptions, train_finetuning
-from toybert.train.hub import load_tokenizer
+from toybert.train.hub.folders import load_tokenizer
+from toybert.train.loop.checkpoint import checkpoints
 from toybert.train.pretrain import RECIPES, PretrainOptions, train_pretraining
 
 
@@ -226,7 +226,7 @@ def test_an_interrupted_save_leaves_the_model_that_was_there(
     pretrained: Path, stories: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The final save fails half way; a resume finishes it."""
-    import toybert.train.hub as hub
+    import toybert.train.hub.folders as hub
 
     copy = hub.shutil.copyfile
 

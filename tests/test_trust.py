@@ -19,7 +19,7 @@ from test_loading import make_corpora
 from transformers import BertConfig
 
 from toybert.train import cli, convert
-from toybert.train.hub import UPLOADED
+from toybert.train.hub.push import UPLOADED
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 from toybert.train.publish import published_files
 

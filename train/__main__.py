@@ -15,12 +15,13 @@ import torch
 from accelerate import Accelerator
 from transformers import AutoModelForPreTraining
 
-from toybert.train import cli, finetune, plots, pretrain
-from toybert.train.corpus import check_labels, load_corpus
+from toybert.train import cli, finetune, pretrain
+from toybert.train.data.checks import check_labels, load_corpus
+from toybert.train.data.labelled import SENTIMENT
 from toybert.train.evaluate import classification_report, pretraining_report, table
 from toybert.train.finetune import FinetuneOptions, train_finetuning
-from toybert.train.hub import load_model, load_tokenizer
-from toybert.train.labelled import SENTIMENT
+from toybert.train.hub.folders import load_model, load_tokenizer
+from toybert.train.measure import plots
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 
 ATTENTION_EXAMPLE = ("Anna lost the key of her house.", "She looked for it in the garden.")

@@ -5,7 +5,7 @@ import json
 import logging as standard_logging
 import sys
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +17,11 @@ from transformers.utils import logging
 
 Options = TypeVar("Options")
 DEBUG = "With --debug, an error shows where it arose."  # the end of every script's help
+
+
+def option(help: str, default: Any = MISSING) -> Any:
+    """Declares a field of an options class, with the help that the command line shows."""
+    return field(default=default, metadata={"help": help})
 
 
 def parse(

@@ -16,8 +16,8 @@ from torch import Tensor
 from transformers import AutoTokenizer, BertConfig, PreTrainedTokenizerBase
 
 from toybert.train import cli
-from toybert.train.card import write_conversion_card
-from toybert.train.hub import (
+from toybert.train.hub.card import write_conversion_card
+from toybert.train.hub.folders import (
     CODE,
     ROOT,
     check_checkpoint,
@@ -26,9 +26,9 @@ from toybert.train.hub import (
     load_tokenizer,
     read_json,
     reading,
-    save_stock_tokenizer,
 )
-from toybert.train.weights import check_tensors, current_names, load_tensors, translate
+from toybert.train.hub.names import check_tensors, current_names, load_tensors, translate
+from toybert.train.hub.stock import save_stock_tokenizer
 
 OURS, THEIRS = "ToyBert", "Bert"  # how the classes' names begin, and how they go on:
 PRETRAINED = ("Model", "ForPreTraining", "ForMaskedLM", "ForNextSentencePrediction")

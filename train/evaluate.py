@@ -14,27 +14,22 @@ from datasets import DatasetDict
 from torch import nn
 from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, AutoModelForSequenceClassification
 
-from toybert.train import baselines, cli
-from toybert.train.checkpoint import RECORD, digest, read_record
-from toybert.train.classify import beside, compare
-from toybert.train.corpus import CORPORA, check_labels, load_corpus
-from toybert.train.data import FinetuneDataset, MaskedWordDataset, PretrainDataset
-from toybert.train.documents import TextOptions, load_text
-from toybert.train.hub import check_vocabulary, load_config, load_model, load_tokenizer, longest_input, pinned
-from toybert.train.labelled import SENTIMENT, make_datasets
-from toybert.train.labels import SINGLE, Labels, shortened
-from toybert.train.measuring import (
-    content_words,
-    evaluate_classification,
-    evaluate_pretraining,
-    evaluation_loader,
-    fill_mask,
-    predict,
-)
-from toybert.train.run import shares_a_cpu
-from toybert.train.sentences import document_numbers
-from toybert.train.stream import head_of, open_stream
-from toybert.train.tables import Table, load_file
+from toybert.train import cli
+from toybert.train.data.batches import evaluation_loader
+from toybert.train.data.checks import CORPORA, check_labels, load_corpus
+from toybert.train.data.datasets import FinetuneDataset, MaskedWordDataset, PretrainDataset
+from toybert.train.data.labelled import SENTIMENT, make_datasets
+from toybert.train.data.labels import SINGLE, Labels, shortened
+from toybert.train.data.sentences import document_numbers
+from toybert.train.data.stream import head_of, open_stream
+from toybert.train.data.tables import Table, load_file
+from toybert.train.data.text import TextOptions, load_text
+from toybert.train.hub.folders import check_vocabulary, load_config, load_model, load_tokenizer, longest_input, pinned
+from toybert.train.loop.checkpoint import RECORD, digest, read_record
+from toybert.train.loop.run import shares_a_cpu
+from toybert.train.measure import baselines
+from toybert.train.measure.classification import beside, compare, evaluate_classification, predict
+from toybert.train.measure.pretraining import content_words, evaluate_pretraining, fill_mask
 
 FEWEST_FOR_HARD = 100  # documents; among fewer, some have no other that shares a person or the topic
 # Sample sentences: the two about Tom have the same word slot in different company, the two after them want one word in

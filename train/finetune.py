@@ -13,19 +13,36 @@ from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification
 
 from toybert.train import cli
-from toybert.train.best import Best
-from toybert.train.card import code, shown, write_card
-from toybert.train.classify import BASELINES, METRICS, beside, compare, write_predictions
-from toybert.train.corpus import CORPORA
-from toybert.train.data import FinetuneDataset
-from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer, longest_input, pinned
-from toybert.train.labelled import announce, encode_labels, hold_some_out, make_datasets, notes, with_names
-from toybert.train.labels import PROBLEMS, REGRESSION, SINGLE, Labels, learn_labels, shortened
-from toybert.train.loop import Progress, finish, train
-from toybert.train.measuring import evaluate_classification, evaluation_loader, predict
-from toybert.train.plots import MOST_CLASSES, plot_confusion, plot_finetuning
-from toybert.train.run import LoopOptions, option, start
-from toybert.train.tables import Table, corpus_files, load_tables
+from toybert.train.cli import option
+from toybert.train.data.batches import evaluation_loader
+from toybert.train.data.checks import CORPORA
+from toybert.train.data.datasets import FinetuneDataset
+from toybert.train.data.labelled import announce, encode_labels, hold_some_out, make_datasets, notes, with_names
+from toybert.train.data.labels import PROBLEMS, REGRESSION, SINGLE, Labels, learn_labels, shortened
+from toybert.train.data.tables import Table, corpus_files, load_tables
+from toybert.train.hub.card import code, shown, write_card
+from toybert.train.hub.folders import (
+    ROOT,
+    check_vocabulary,
+    load_config,
+    load_model,
+    load_tokenizer,
+    longest_input,
+    pinned,
+)
+from toybert.train.loop.best import Best
+from toybert.train.loop.loop import Progress, finish, train
+from toybert.train.loop.run import LoopOptions, start
+from toybert.train.measure.classification import (
+    BASELINES,
+    METRICS,
+    beside,
+    compare,
+    evaluate_classification,
+    predict,
+    write_predictions,
+)
+from toybert.train.measure.plots import MOST_CLASSES, plot_confusion, plot_finetuning
 
 CARD_NAMES = {
     "accuracy": "accuracy",

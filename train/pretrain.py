@@ -10,18 +10,28 @@ from accelerate.utils import gather_object
 from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, PreTrainedTokenizerBase
 
 from toybert.train import cli
-from toybert.train.card import Result, shown, write_card
-from toybert.train.corpus import CORPORA
-from toybert.train.data import MaskedWordDataset, PretrainDataset
-from toybert.train.documents import Text, TextOptions, load_text
-from toybert.train.hub import ROOT, check_vocabulary, load_config, load_model, load_tokenizer, longest_input, pinned
-from toybert.train.loop import Progress, finish, train
-from toybert.train.measuring import evaluate_pretraining, evaluation_loader
-from toybert.train.plots import plot_pretraining
-from toybert.train.run import LoopOptions, option, start
-from toybert.train.sentences import document_numbers
-from toybert.train.stream import StreamedBatches, as_rows, head_of, open_stream
-from toybert.train.vocabulary import TOKENIZERS, learn_tokenizer, load_learnt, save_learnt
+from toybert.train.cli import option
+from toybert.train.data.batches import evaluation_loader
+from toybert.train.data.checks import CORPORA
+from toybert.train.data.datasets import MaskedWordDataset, PretrainDataset
+from toybert.train.data.sentences import document_numbers
+from toybert.train.data.stream import StreamedBatches, as_rows, head_of, open_stream
+from toybert.train.data.text import Text, TextOptions, load_text
+from toybert.train.data.vocabulary import TOKENIZERS, learn_tokenizer, load_learnt, save_learnt
+from toybert.train.hub.card import Result, shown, write_card
+from toybert.train.hub.folders import (
+    ROOT,
+    check_vocabulary,
+    load_config,
+    load_model,
+    load_tokenizer,
+    longest_input,
+    pinned,
+)
+from toybert.train.loop.loop import Progress, finish, train
+from toybert.train.loop.run import LoopOptions, start
+from toybert.train.measure.plots import plot_pretraining
+from toybert.train.measure.pretraining import evaluate_pretraining
 
 # What `--recipe` changes: the plain way to train that this project began with, for comparison.
 RECIPES: dict[str, dict[str, Any]] = {

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from huggingface_hub.utils import validate_repo_id
 
 from toybert.train import cli
-from toybert.train.hub import ROOT, push, read_json
+from toybert.train.cli import option
+from toybert.train.hub.folders import ROOT, read_json
+from toybert.train.hub.push import push
 from toybert.train.release import refresh
-from toybert.train.run import option
 
 # For those who change the project; and the Hub has a .gitattributes of its own, which keeps large files out of git.
 LEFT_OUT = (".ci/", "benchmarks/", ".gitattributes")

@@ -13,7 +13,7 @@ from typing import Any
 
 from toybert.train import cli
 from toybert.train.__main__ import Options, first_free_folder, train_all
-from toybert.train.hub import ROOT
+from toybert.train.hub.folders import ROOT
 
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 SENTIMENT_BASELINES = {

@@ -11,7 +11,7 @@ import torch
 from datasets import ClassLabel
 from torch import Tensor
 
-from toybert.train.tables import Table
+from toybert.train.data.tables import Table
 
 SINGLE, MULTI, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
 PROBLEMS = (SINGLE, MULTI, REGRESSION)  # config.json's words for them

@@ -10,8 +10,9 @@ from tokenizers import BertWordPieceTokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.models.bert import BertTokenizerFast  # type: ignore[attr-defined]
 
-from toybert.train.corpus import in_slices
-from toybert.train.hub import ROOT, load_tokenizer, save_stock_tokenizer
+from toybert.train.data.checks import in_slices
+from toybert.train.hub.folders import ROOT, load_tokenizer
+from toybert.train.hub.stock import save_stock_tokenizer
 
 TOKENIZERS = ("word", "wordpiece")
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # in BERT's order

@@ -15,10 +15,11 @@ from sklearn.metrics import f1_score
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from toybert.train.corpus import in_slices
-from toybert.train.data import Batch, FinetuneDataset
-from toybert.train.labels import MULTI, REGRESSION, SINGLE, Labels, read_labels
-from toybert.train.tables import Table
+from toybert.train.data.batches import evaluation_loader
+from toybert.train.data.checks import in_slices
+from toybert.train.data.datasets import Batch, FinetuneDataset
+from toybert.train.data.labels import MULTI, REGRESSION, SINGLE, Labels, read_labels
+from toybert.train.data.tables import Table
 
 # The figures of each kind of problem; the first is by which the best epoch is told, unless another is asked for.
 METRICS = {
@@ -171,3 +172,15 @@ def prediction(logits: Tensor, labels: Labels) -> list[str]:
     )
     probability = logits.softmax(0) if single else logits.sigmoid()
     return [labels.spelt(held if not single else held[0]), *(f"{p:.4f}" for p in probability.tolist())]
+
+
+def evaluate_classification(model: nn.Module, loader: Any, accelerator: Accelerator) -> dict[str, float]:
+    """Gives the loss of a classifier and what else is measured of its kind (see `classify.METRICS`)."""
+    answered = answers(model, loader, accelerator)
+    names = list(accelerator.unwrap_model(model).config.id2label.values())
+    return measure(answered["logits"], answered["labels"], names)
+
+
+def predict(model: nn.Module, dataset: FinetuneDataset, accelerator: Accelerator) -> Tensor:
+    """Gives a classifier's logits (N, L) for the rows of a dataset, in their order."""
+    return in_order(answers(model, evaluation_loader(Numbered(dataset), accelerator), accelerator))

@@ -8,12 +8,7 @@ import torch
 import torch.nn.functional as F
 from accelerate import Accelerator
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Subset
 from transformers import PreTrainedTokenizerBase
-
-from toybert.train.classify import Numbered, answers, in_order, measure
-from toybert.train.data import FinetuneDataset, as_is
-from toybert.train.sampler import LengthBatchSampler
 
 # Words that grammar asks for; "content_" figures leave them and punctuation out.
 FUNCTION_WORDS = frozenset(
@@ -31,18 +26,6 @@ def content_words(tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
     for word, index in tokenizer.get_vocab().items():
         content[index] = word.isalnum() and word not in FUNCTION_WORDS
     return content
-
-
-def evaluation_loader(
-    dataset: Any, accelerator: Accelerator, rows: np.ndarray | None = None, batch_size: int = 128
-) -> Any:
-    """Makes a prepared loader of a dataset's rows, or of some of them; give it to the functions below."""
-    lengths = dataset.lengths
-    if rows is not None:
-        dataset, lengths = Subset(dataset, rows.tolist()), lengths[rows]
-    sampler = LengthBatchSampler(lengths, batch_size)
-    loader = DataLoader(dataset, batch_sampler=sampler, collate_fn=as_is, generator=torch.Generator())
-    return accelerator.prepare(loader)
 
 
 @torch.no_grad()
@@ -93,18 +76,6 @@ def evaluate_pretraining(
     if of_pairs:
         figures |= {"nsp_loss": of_pairs[0] / len(every), "nsp_accuracy": of_pairs[1] / len(every)}
     return figures if content is None else {**figures, "content_accuracy": content_right / max(content_count, 1)}
-
-
-def evaluate_classification(model: nn.Module, loader: Any, accelerator: Accelerator) -> dict[str, float]:
-    """Gives the loss of a classifier and what else is measured of its kind (see `classify.METRICS`)."""
-    answered = answers(model, loader, accelerator)
-    names = list(accelerator.unwrap_model(model).config.id2label.values())
-    return measure(answered["logits"], answered["labels"], names)
-
-
-def predict(model: nn.Module, dataset: FinetuneDataset, accelerator: Accelerator) -> Tensor:
-    """Gives a classifier's logits (N, L) for the rows of a dataset, in their order."""
-    return in_order(answers(model, evaluation_loader(Numbered(dataset), accelerator), accelerator))
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
-from toybert.train.hub import is_hub_id
+from toybert.train.hub.folders import is_hub_id
 
 MARK = "<!-- Written by toybert.train. Take this line out to make the card your own: it is then left as it is. -->"
 TEMPLATE = """---

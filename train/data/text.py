@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 from datasets import Dataset, enable_progress_bars, load_dataset
 from datasets.exceptions import DatasetsError
 
-from toybert.train.corpus import check_texts, in_slices, load_corpus
-from toybert.train.files import load_rows, one_line, reader_of, tables_in, texts_in
-from toybert.train.run import option
-from toybert.train.sentences import FEATURES, PIECE, document_numbers, read_text, split_rows
+from toybert.train.cli import option
+from toybert.train.data.checks import check_texts, in_slices, load_corpus
+from toybert.train.data.files import load_rows, one_line, reader_of, tables_in, texts_in
+from toybert.train.data.sentences import FEATURES, PIECE, document_numbers, read_text, split_rows
 
 LARGE = 2**24  # bytes of text that take long enough to read for one to want to see how far it is
 HELD_OUT = 0.05  # of the documents, to measure on, where the text has no validation split

@@ -7,7 +7,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from toybert.train.checkpoint import last_of
+from toybert.train.loop.checkpoint import last_of
 
 UNSEEN = 20  # steps that a device may work ahead before its losses are looked at
 

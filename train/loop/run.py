@@ -1,7 +1,7 @@
 """A run before its first step: what it can be told, whether its folder is free, and its accelerator."""
 
 import os
-from dataclasses import MISSING, asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,9 @@ from accelerate.tracking import get_available_trackers
 from accelerate.utils import DistributedType, GradientAccumulationPlugin, LoggerType, ProjectConfiguration, set_seed
 from huggingface_hub.utils import validate_repo_id
 
-from toybert.train.checkpoint import RECORD, digest, read_record
-from toybert.train.hub import check_login
-
-
-def option(help: str, default: Any = MISSING) -> Any:
-    """Declares a field of an options class, with the help that the command line shows."""
-    return field(default=default, metadata={"help": help})
+from toybert.train.cli import option
+from toybert.train.hub.push import check_login
+from toybert.train.loop.checkpoint import RECORD, digest, read_record
 
 
 @dataclass(kw_only=True)

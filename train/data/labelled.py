@@ -8,9 +8,9 @@ from datasets import ClassLabel
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from toybert.train.data import FinetuneDataset
-from toybert.train.labels import SINGLE, Labels
-from toybert.train.tables import Table, hold_out
+from toybert.train.data.datasets import FinetuneDataset
+from toybert.train.data.labels import SINGLE, Labels
+from toybert.train.data.tables import Table, hold_out
 
 HELD_OUT = 0.1  # of the training rows, where there are no others to validate on
 SENTIMENT = ("negative", "positive")  # what 0 and 1 mean in a corpus of JSON lines

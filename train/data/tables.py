@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from datasets import Dataset, DatasetDict, load_dataset
 
-from toybert.train.corpus import in_slices
-from toybert.train.files import READERS, SPLITS, load_rows, name_of, reader_of, tables_in
+from toybert.train.data.checks import in_slices
+from toybert.train.data.files import READERS, SPLITS, load_rows, name_of, reader_of, tables_in
 
 
 @dataclass(frozen=True)

@@ -3,30 +3,16 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import CommitOperationAdd, HfApi, snapshot_download
-from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
-from transformers.models.bert import BertTokenizerFast  # type: ignore[attr-defined]
+from huggingface_hub import snapshot_download
+from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 
-ROOT = Path(__file__).resolve().parents[1]  # the repository's root: the shipped model and its code
+ROOT = Path(__file__).resolve().parents[2]  # the repository's root: the shipped model and its code
 CODE = ("configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert.py")
-# What `push` uploads of a run.
-UPLOADED = (
-    *CODE,
-    "README.md",
-    "config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "model.safetensors",
-    "history.json",
-    "results.json",
-    "figures/*.png",
-)
 
 
 @contextmanager
@@ -179,79 +165,3 @@ def save_hub_folder(
             os.replace(path, folder / path.name)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def save_stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Saves a tokenizer as one that needs no code of ours, on any version of the library.
-
-    Where a ToyBertTokenizer splits off punctuation it becomes a BertTokenizer, which gives the same tokens save that it
-    drops control and zero-width characters and doesn't compose letters with their accents (NFC). Else the words stay a
-    plain list.
-    """
-    if type(tokenizer).__name__ == "ToyBertTokenizer":
-        tokenizer = stock_tokenizer(tokenizer, folder)
-    # 5.0 makes a plain tokenizer of a BertTokenizer in a ToyBERT's folder, and that has no segments by itself.
-    tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
-    tokenizer.init_kwargs["model_input_names"] = tokenizer.model_input_names
-    tokenizer.save_pretrained(folder)
-    # Newer versions write facts about one loading, and a class that older ones don't know.
-    path = folder / "tokenizer_config.json"
-    settings = {name: value for name, value in read_json(path).items() if name not in ("is_local", "local_files_only")}
-    if settings.get("tokenizer_class") == "TokenizersBackend":
-        settings["tokenizer_class"] = "PreTrainedTokenizerFast"
-    path.write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> PreTrainedTokenizerBase:
-    """Makes the library's own tokenizer of a ToyBertTokenizer; BERT's vocab.txt is left in the folder."""
-    words = tokenizer.backend_tokenizer.get_vocab(with_added_tokens=False)
-    kept = {"model_max_length": tokenizer.model_max_length, "clean_up_tokenization_spaces": False}
-    # BERT's cuts words in pieces, "##" before all but the first, and gives up on those of over 100 letters.
-    if not tokenizer.split_punctuation or any(word.startswith("##") or len(word) > 100 for word in words):
-        kept |= tokenizer.special_tokens_map
-        return PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer, **kept)
-    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in sorted(words, key=words.get)), "utf-8")
-    kept |= {"do_lower_case": True, "strip_accents": False, "tokenize_chinese_chars": False}
-    stock = BertTokenizerFast.from_pretrained(folder, **kept)
-    stock.add_tokens([token for _, token in sorted(tokenizer.added_tokens_decoder.items())][5:])
-    return stock
-
-
-def check_login() -> None:
-    """Refuses an upload that can only fail, before anything is done for it.
-
-    Raises:
-        OSError: there is no login, or no network.
-    """
-    try:
-        HfApi().whoami()
-    except Exception as error:  # as in `push`
-        raise OSError(f"there is no way to upload: {why(error)}") from error
-
-
-def why(error: Exception) -> str:
-    """Gives an error's kind, message and cause in one line."""
-    return " ".join(f"{type(error).__name__}: {error} {error.__cause__ or ''}".split())
-
-
-def push(folder: Path, repo_id: str, patterns: Sequence[str] = UPLOADED, private: bool = False) -> None:
-    """Uploads files of a folder as one commit: no checkpoints, no logs, nothing that happens to lie there.
-
-    Args:
-        patterns: the files' names in the folder, or patterns of them.
-        private: whether the repository is private, if it is made now.
-
-    Raises:
-        OSError: there is no login, no network, or no right to write; the folder is whole all the same.
-    """
-    api = HfApi()
-    try:
-        print(f"logged in as {api.whoami()['name']}")
-        api.create_repo(repo_id, private=private or None, exist_ok=True)
-        paths = sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file())
-        added = [CommitOperationAdd(path.relative_to(folder).as_posix(), path) for path in paths]
-        # upload_folder repeats a failed commit for minutes, and then in parts, which can leave half of a repository.
-        url = api.create_commit(repo_id, added, commit_message="Upload ToyBERT")
-    except Exception as error:  # the client's own, the system's, or those of the library below the client
-        raise OSError(f"could not upload {folder} to {repo_id} (it is saved all the same): {why(error)}") from error
-    print(f"uploaded {folder} to {url}")

@@ -10,8 +10,8 @@ from typing import Any
 from datasets import Dataset, Features, Value, load_dataset
 from datasets.exceptions import DatasetsError
 
-from toybert.train.corpus import check_json_lines
-from toybert.train.sentences import read_lines
+from toybert.train.data.checks import check_json_lines
+from toybert.train.data.sentences import read_lines
 
 READERS = {".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
 # Words in a file's name that tell its split; the same as `datasets` goes by.

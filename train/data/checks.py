@@ -7,7 +7,7 @@ from typing import Any
 
 from datasets import DatasetDict, load_dataset
 
-CORPORA = Path(__file__).parent / "corpora"
+CORPORA = Path(__file__).parents[1] / "corpora"
 SLICE = 16  # rows at a time: one by one, a column of `datasets` takes ten times as long
 
 

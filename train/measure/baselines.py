@@ -12,7 +12,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from toybert.train.data import IGNORED, MaskedDataset, PretrainDataset
+from toybert.train.data.datasets import MaskedDataset, PretrainDataset
+from toybert.train.data.masking import IGNORED
 
 MOST_FEATURES = 2**22  # of pairs of words; in a vocabulary of more than 2,048 words some share one
 MOST_PAIRS = 50_000  # that features are made of: each is a Python object, and a linear model gains nothing from more

@@ -14,13 +14,12 @@ from accelerate.utils import gather_object, send_to_device
 from datasets.distributed import split_dataset_by_node
 from datasets.exceptions import DatasetsError
 
-from toybert.train.batches import Batches
-from toybert.train.corpus import check_texts, is_text
-from toybert.train.data import Batch
-from toybert.train.documents import Text, TextOptions, as_documents, check_column
-from toybert.train.files import one_line, reader_of, table_source, tables_in
-from toybert.train.sampler import LengthBatchSampler
-from toybert.train.sentences import streamed_rows
+from toybert.train.data.batches import Batches, LengthBatchSampler
+from toybert.train.data.checks import check_texts, is_text
+from toybert.train.data.datasets import Batch
+from toybert.train.data.files import one_line, reader_of, table_source, tables_in
+from toybert.train.data.sentences import streamed_rows
+from toybert.train.data.text import Text, TextOptions, as_documents, check_column
 
 WINDOW = 2000  # documents that are there at a time, to shuffle and to make pairs among
 HEAD = 10_000  # documents at the beginning, from which the vocabulary is learnt and those to measure on are taken

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import BertConfig
 
-from toybert.train.hub import read_json, reading
+from toybert.train.hub.folders import read_json, reading
 
 # ToyBERT's name, BERT's name; {} is the number of a layer, and * both weight and bias.
 NAMES = (

@@ -13,8 +13,10 @@ from accelerate.utils import DistributedType, set_seed, tqdm
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
-from toybert.train.batches import Batches, DatasetBatches, shares_of, weighed
-from toybert.train.checkpoint import (
+from toybert.train.data.batches import Batches, DatasetBatches, shares_of, weighed
+from toybert.train.hub.folders import save_hub_folder
+from toybert.train.hub.push import push
+from toybert.train.loop.checkpoint import (
     RECORD,
     last_of,
     load_checkpoint,
@@ -22,10 +24,9 @@ from toybert.train.checkpoint import (
     save_checkpoint,
     write_whole,
 )
-from toybert.train.hub import push, save_hub_folder
-from toybert.train.meter import Meter
-from toybert.train.optim import make_optimizers, warmup_then_linear
-from toybert.train.run import LoopOptions, configuration
+from toybert.train.loop.meter import Meter
+from toybert.train.loop.optim import make_optimizers, warmup_then_linear
+from toybert.train.loop.run import LoopOptions, configuration
 
 
 @dataclass

@@ -1,0 +1,62 @@
+"""Uploads to the Hub."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from huggingface_hub import CommitOperationAdd, HfApi
+
+from toybert.train.hub.folders import CODE
+
+# What `push` uploads of a run.
+UPLOADED = (
+    *CODE,
+    "README.md",
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "model.safetensors",
+    "history.json",
+    "results.json",
+    "figures/*.png",
+)
+
+
+def check_login() -> None:
+    """Refuses an upload that can only fail, before anything is done for it.
+
+    Raises:
+        OSError: there is no login, or no network.
+    """
+    try:
+        HfApi().whoami()
+    except Exception as error:  # as in `push`
+        raise OSError(f"there is no way to upload: {why(error)}") from error
+
+
+def why(error: Exception) -> str:
+    """Gives an error's kind, message and cause in one line."""
+    return " ".join(f"{type(error).__name__}: {error} {error.__cause__ or ''}".split())
+
+
+def push(folder: Path, repo_id: str, patterns: Sequence[str] = UPLOADED, private: bool = False) -> None:
+    """Uploads files of a folder as one commit: no checkpoints, no logs, nothing that happens to lie there.
+
+    Args:
+        patterns: the files' names in the folder, or patterns of them.
+        private: whether the repository is private, if it is made now.
+
+    Raises:
+        OSError: there is no login, no network, or no right to write; the folder is whole all the same.
+    """
+    api = HfApi()
+    try:
+        print(f"logged in as {api.whoami()['name']}")
+        api.create_repo(repo_id, private=private or None, exist_ok=True)
+        paths = sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file())
+        added = [CommitOperationAdd(path.relative_to(folder).as_posix(), path) for path in paths]
+        # upload_folder repeats a failed commit for minutes, and then in parts, which can leave half of a repository.
+        url = api.create_commit(repo_id, added, commit_message="Upload ToyBERT")
+    except Exception as error:  # the client's own, the system's, or those of the library below the client
+        raise OSError(f"could not upload {folder} to {repo_id} (it is saved all the same): {why(error)}") from error
+    print(f"uploaded {folder} to {url}")
