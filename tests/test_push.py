@@ -10,7 +10,7 @@ from huggingface_hub.errors import LocalTokenNotFoundError
 
 from toybert.train import cli, publish
 from toybert.train.hub import push as hub
-from toybert.train.hub.folders import save_hub_folder
+from toybert.train.hub.folders import CODE, ROOT, save_hub_folder
 
 
 class Recorder:
@@ -146,16 +146,16 @@ def test_what_an_interrupted_save_left_behind_is_cleared(tmp_path: Path) -> None
     for name in ("config.json", "stale.bin"):
         (tmp_path / "model.unfinished" / name).write_text("old", encoding="utf-8")
     save_hub_folder(Saved(), Saved(), tmp_path)  # type: ignore[arg-type]
-    assert {path.name for path in tmp_path.iterdir()} == {"config.json", *hub.CODE}
+    assert {path.name for path in tmp_path.iterdir()} == {"config.json", *CODE}
     assert (tmp_path / "config.json").read_text(encoding="utf-8") == "new"
 
 
 def test_a_card_that_does_not_say_what_was_measured_is_not_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    card = (hub.ROOT / "README.md").read_text(encoding="utf-8")
+    card = (ROOT / "README.md").read_text(encoding="utf-8")
     (tmp_path / "figures").mkdir()
-    (tmp_path / "figures" / "results.json").write_bytes((hub.ROOT / "figures" / "results.json").read_bytes())
+    (tmp_path / "figures" / "results.json").write_bytes((ROOT / "figures" / "results.json").read_bytes())
     (tmp_path / "README.md").write_text(card, encoding="utf-8")
     monkeypatch.setattr(publish, "ROOT", tmp_path)
     publish.check_card()
