@@ -2,6 +2,7 @@
 
 import ast
 import subprocess
+from pathlib import Path
 
 import pytest
 from helpers import CODE, ROOT
@@ -61,6 +62,43 @@ def test_the_hub_files_know_nothing_of_the_training_code():
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 imported += [alias.name for alias in node.names]
             assert not any("train" in module.split(".") for module in imported), (name, imported)
+
+
+# What a folder of train/ is made of: it knows these, and what one types knows them all.
+KNOWN = {
+    "corpora": set(),
+    "hub": set(),
+    "data": {"cli", "hub"},
+    "loop": {"cli", "hub", "data"},
+    "measure": {"cli", "hub", "data"},
+}
+
+
+def modules_of_train(path: Path) -> set[str]:
+    """Returns the parts of train/ that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("toybert.train"):
+            parts = (node.module or "").split(".")[2:3]
+            found |= set(parts or [alias.name for alias in node.names])
+        elif isinstance(node, ast.Import):
+            found |= {name.split(".")[2] for alias in node.names if (name := alias.name).startswith("toybert.train.")}
+    return found
+
+
+@pytest.mark.parametrize("folder", KNOWN)
+def test_a_folder_of_the_training_code_knows_only_those_below_it(folder: str) -> None:
+    files = sorted((ROOT / "train" / folder).glob("*.py"))
+    assert files
+    for path in files:
+        assert modules_of_train(path) <= KNOWN[folder] | {folder}, path.name
+
+
+def test_every_folder_of_the_training_code_has_its_place_and_says_what_it_is_for() -> None:
+    folders = {path.parent.name for path in (ROOT / "train").glob("*/__init__.py")}
+    assert folders == KNOWN.keys()
+    for folder in folders:
+        assert ast.get_docstring(ast.parse((ROOT / "train" / folder / "__init__.py").read_text(encoding="utf-8")))
 
 
 def test_the_model_has_one_row_for_each_token_of_the_tokenizer():
