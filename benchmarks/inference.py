@@ -16,7 +16,8 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
 
 from benchmarks import common
 from toybert.train.convert import convert
-from toybert.train.data.checks import CORPORA, load_corpus
+from toybert.train.data.source import CORPORA
+from toybert.train.data.tables import load_corpus
 from toybert.train.hub.folders import ROOT
 
 try:

@@ -27,8 +27,9 @@ from transformers import (
 from transformers import set_seed as seed_everything
 
 from toybert.tokenization_toybert import SPECIAL_TOKENS, ToyBertTokenizer
-from toybert.train.data.checks import CORPORA, load_corpus
 from toybert.train.data.datasets import PretrainDataset
+from toybert.train.data.source import CORPORA
+from toybert.train.data.tables import load_corpus
 from toybert.train.hub.folders import ROOT, load_config, load_tokenizer
 from toybert.train.hub.stock import save_stock_tokenizer
 from toybert.train.loop import loop

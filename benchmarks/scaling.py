@@ -15,7 +15,7 @@ from accelerate.state import PartialState
 from torch import nn
 
 from benchmarks import common, peers
-from toybert.train.data.checks import load_corpus
+from toybert.train.data.tables import load_corpus
 
 WARM_UP = 5  # steps before the clock starts
 CORPORA = (1_000, 10_000, 100_000, 1_000_000)

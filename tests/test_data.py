@@ -8,9 +8,10 @@ import torch
 
 from toybert.tokenization_toybert import ToyBertTokenizer
 from toybert.train.data.batches import LengthBatchSampler
-from toybert.train.data.checks import check_labels, load_corpus
+from toybert.train.data.checks import check_labels
 from toybert.train.data.datasets import FinetuneDataset, MaskedWordDataset, PretrainDataset
 from toybert.train.data.masking import IGNORED, create_mlm_data, uniforms
+from toybert.train.data.tables import load_corpus
 
 V = 105  # 5 special tokens and 100 words
 

@@ -24,12 +24,13 @@ from transformers import (
 
 from toybert.tokenization_toybert import ToyBertTokenizer
 from toybert.train import cli, evaluate
+from toybert.train.data import tables, tokens
 from toybert.train.data import text as documents
-from toybert.train.data import tokens
 from toybert.train.data.datasets import MaskedWordDataset, PretrainDataset
 from toybert.train.data.sentences import PIECE, STRETCH, document_numbers
+from toybert.train.data.source import Source, TextOptions, find_source
 from toybert.train.data.stream import is_held_out
-from toybert.train.data.text import TextOptions, load_text
+from toybert.train.data.text import Text, load_text
 from toybert.train.data.tokens import pack, tokenise
 from toybert.train.data.vocabulary import learn_tokenizer
 from toybert.train.hub.folders import ROOT, load_config, load_model, load_tokenizer, save_hub_folder
@@ -51,9 +52,17 @@ def pretrain(corpus: str, folder: Path, **options: Any) -> dict[str, Any]:
     return train_pretraining(PretrainOptions(corpus=corpus, output_dir=str(folder), **{**SMALL, **options}))
 
 
+def source_of(corpus: str | Path, **options: Any) -> Source:
+    return find_source(TextOptions(corpus=str(corpus), **options))
+
+
+def load_whole(corpus: str | Path, seed: int = 0, pairs: bool = True, **options: Any) -> Text:
+    return load_text(source_of(corpus, **options), seed=seed, pairs=pairs)
+
+
 def load(corpus: str, seed: int = 0, pairs: bool = True, **options: Any) -> tuple[list[list[str]], list[list[str]]]:
     """The documents to learn from, and those that are held out."""
-    text = load_text(TextOptions(corpus=corpus, **options), seed=seed, pairs=pairs)
+    text = load_whole(corpus, seed, pairs, **options)
     return documents_of(text.training), documents_of(text.validation)
 
 
@@ -149,10 +158,10 @@ def test_a_data_set_of_the_hub_is_asked_for_by_its_id_and_keeps_its_splits(monke
         rows = Dataset.from_dict({"text": ["\n".join(document) for document in DOCUMENTS]})
         return DatasetDict({"train": rows, "validation": rows.select(range(3)), "unsupervised": rows})
 
-    monkeypatch.setattr(documents, "load_dataset", load_dataset)
+    monkeypatch.setattr(tables, "load_dataset", load_dataset)
     assert load("me/tales", corpus_config="old") == (DOCUMENTS, DOCUMENTS[:3])
     assert asked == [("me/tales", "old")]
-    monkeypatch.setattr(documents, "load_dataset", lambda path, name: {"first": 1, "second": 2})
+    monkeypatch.setattr(tables, "load_dataset", lambda path, name: {"first": 1, "second": 2})
     with pytest.raises(ValueError, match="me/tales has no split 'train', it has first, second"):
         load("me/tales")
 
@@ -203,7 +212,7 @@ def test_a_document_that_goes_on_in_other_rows_is_one(tmp_path: Path) -> None:
     training, held_out = load(corpus)
     assert sorted(training + held_out) == sorted(long)
     assert len(held_out) == 2  # fewer would have no false next sentence
-    text = load_text(TextOptions(corpus=corpus), seed=0, pairs=True)
+    text = load_whole(corpus)
     tokenizer = learn_tokenizer("word", text.training["sentences"], 500, 1, 64)
     dataset = PretrainDataset(text.training["sentences"], tokenizer, numbers=document_numbers(text.training))
     assert len(dataset) == 2 * 2 * (2 * PIECE + 4)
@@ -420,7 +429,7 @@ def test_pairs_of_packed_text_are_never_cut(word_tokenizer: ToyBertTokenizer) ->
 @pytest.mark.slow
 def test_a_line_of_10_megabytes_is_used_to_its_last_word(tmp_path: Path) -> None:
     corpus = write(tmp_path / "mine.txt", "word " * 2_000_000 + "\nAnd a second.\n")
-    text = load_text(TextOptions(corpus=corpus), seed=0, pairs=False)
+    text = load_whole(corpus, pairs=False)
     tokenizer = learn_tokenizer("word", text.training["sentences"], 20, 1, 64)
     dataset = MaskedWordDataset(text.training["sentences"], tokenizer)
     assert dataset.spans.length.sum() == 2_000_000
@@ -503,18 +512,18 @@ def test_bert_base_is_a_matter_of_options() -> None:
     (base,) = re.findall(r'`(\{"num_hidden_layers".*?\})`', text)
     options = PretrainOptions(output_dir="x", **json.loads(base))
     with torch.device("meta"):
-        model, _ = make_model(options, range(options.vocab_size))  # type: ignore[arg-type]
+        model, _ = make_model(options, options.vocab_size)
     assert sum(each.numel() for each in model.bert.parameters()) == 109_482_240  # as bert-base-uncased has
 
 
 def test_rare_words_are_unknown_where_it_is_asked(text_file: str) -> None:
-    rows = load_text(TextOptions(corpus=text_file), seed=0, pairs=True).training["sentences"]
+    rows = load_whole(text_file).training["sentences"]
     words = {word for word in learn_tokenizer("word", rows, 500, 20, 64).get_vocab() if word[0] != "["}
     assert words == {"the", "number", "is", ".", "red", "old", "here", "a", "b"} - ({"a", "b"} - words)
 
 
 def test_a_vocabulary_smaller_than_the_alphabet_is_refused(text_file: str) -> None:
-    rows = load_text(TextOptions(corpus=text_file), seed=0, pairs=True).training["sentences"]
+    rows = load_whole(text_file).training["sentences"]
     with pytest.raises(ValueError, match="vocab_size 10 is too small: the letters of the text alone need"):
         learn_tokenizer("wordpiece", rows, 10, 1, 64)
 
@@ -598,7 +607,7 @@ def test_what_was_learnt_from_is_not_measured_on(tmp_path: Path, monkeypatch: py
     text, _ = evaluate.own_text(tmp_path / "streamed", corpus, pairs=True)
     rows = [{"sentences": document} for document in documents_of(text["test"])]
     assert rows
-    assert all(is_held_out(row, TextOptions(corpus=corpus)) for row in rows)
+    assert all(is_held_out(row, source_of(corpus)) for row in rows)
 
 
 @pytest.mark.parametrize("names", ["{}.txt", "{}/part 1.TXT"])
@@ -608,7 +617,7 @@ def test_texts_that_are_called_by_their_splits_are_these(tmp_path: Path, names: 
         path = tmp_path / names.format(split)
         path.parent.mkdir(exist_ok=True)
         write(path, "\n\n".join("\n".join(document) for document in some))
-    text = load_text(TextOptions(corpus=str(tmp_path)), seed=0, pairs=True)
+    text = load_whole(tmp_path)
     assert text.test is not None
     assert [documents_of(part) for part in (text.training, text.validation, text.test)] == [*parts.values()]
     write(tmp_path / "more.txt")

@@ -15,7 +15,8 @@ from accelerate.commands.config.config_args import load_config_from_file
 from helpers import ROOT
 from safetensors.torch import load_file
 
-from toybert.train.data.batches import LengthBatchSampler, label_counts, weighed
+from toybert.train.data.batches import LengthBatchSampler
+from toybert.train.loop.losses import label_counts, weighed
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 
 CONFIGS = ROOT / "train" / "configs"

@@ -12,7 +12,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
 
 from toybert.configuration_toybert import ToyBertConfig
-from toybert.train.data.checks import CORPORA, load_corpus
+from toybert.train.data.source import CORPORA
+from toybert.train.data.tables import load_corpus
 from toybert.train.evaluate import classification_report, pretraining_report
 from toybert.train.hub.folders import ROOT
 

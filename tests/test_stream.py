@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 
 import toybert.train.data.stream as stream
 import toybert.train.loop.loop as loop
+from toybert.train.data.source import Source, TextOptions, find_source
 from toybert.train.data.stream import StreamedBatches, as_rows, is_held_out, open_stream
-from toybert.train.data.text import TextOptions
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 
 OPTIONS: dict[str, Any] = {"streaming": True, "epochs": 2, "max_steps": 16, "dropout": 0.1, "batch_size": 8}
@@ -50,7 +50,6 @@ class Window:
 
     def __init__(self, documents: list[dict[str, Any]]):
         self.documents, self.lengths = documents, np.full(len(documents), 5)
-        self.tokens = SimpleNamespace(path=SimpleNamespace(unlink=lambda **_: None))
 
     def set_epoch(self, epoch: int) -> None:
         pass
@@ -59,16 +58,19 @@ class Window:
         return [self.documents[row]["sentences"][0] for row in rows]
 
 
+def source_of(corpus: Path, **options: Any) -> Source:
+    return find_source(TextOptions(corpus=str(corpus), **options))
+
+
 def is_test(row: dict[str, Any]) -> bool:
-    return is_held_out(row, TextOptions(corpus="x"))
+    return is_held_out(row, Source("x", "a table", {}))
 
 
 def read(corpus: Path, process: int, processes: int, state: Any = None) -> StreamedBatches:
-    options = TextOptions(corpus=str(corpus))
     accelerator: Any = SimpleNamespace(
         process_index=process, num_processes=processes, gradient_accumulation_steps=1, device=torch.device("cpu")
     )
-    batches = StreamedBatches(open_stream(options), Window, options, 4, 1000, accelerator, seed=0)
+    batches = StreamedBatches(source_of(corpus), Window, 4, 1000, accelerator, seed=0)
     if state:
         batches.load_state_dict({"places": [state] * processes})
     return batches
@@ -127,15 +129,15 @@ def test_a_streamed_run_resumes_exactly_and_leaves_no_text_on_the_disk(
     assert histories[0]["validation"] == histories[1]["validation"]
     weights, others = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "resumed"))
     assert all(torch.equal(weights[name], others[name]) for name in weights)
-    assert len(list((tmp_path / "cache").rglob("*.arrow"))) == 2  # of the beginning: learnt from, and held out
+    assert len(list((tmp_path / "cache").rglob("*.npy"))) == 2  # of the beginning: learnt from, and held out
 
 
 def test_a_copy_of_a_document_is_held_out_with_it_whatever_stands_beside_it() -> None:
-    options = PretrainOptions(output_dir="x", text_column="said")
+    source = Source("x", "a table", {}, text_column="said")
     for number in range(40):
         rows = [{"id": copy, "said": f"text {number}"} for copy in range(3)]
-        assert len({is_held_out(row, options) for row in rows}) == 1
-    assert {is_held_out({"id": 0, "said": f"text {number}"}, options) for number in range(99)} == {True, False}
+        assert len({is_held_out(row, source) for row in rows}) == 1
+    assert {is_held_out({"id": 0, "said": f"text {number}"}, source) for number in range(99)} == {True, False}
 
 
 def test_a_streamed_text_is_divided_as_one_that_is_there(tmp_path: Path) -> None:
@@ -144,11 +146,11 @@ def test_a_streamed_text_is_divided_as_one_that_is_there(tmp_path: Path) -> None
     (tmp_path / "mine.txt").write_text(f"\ufeff{text}", encoding="utf-8")
     lines = [f'{number},"{". ".join(story(number))}"' for number in range(90)]
     (tmp_path / "mine.csv").write_text("\ufeffid,text\n" + "\n".join([*lines, "90,007", "91,NA"]), encoding="utf-8")
-    options = TextOptions(corpus=str(tmp_path / "mine.txt"))
-    rows = as_rows(list(open_stream(options)), options)
+    source = source_of(tmp_path / "mine.txt")
+    rows = as_rows(list(open_stream(source)), source)
     assert rows["sentences"][:] == [story(number) for number in range(90)]
-    options = TextOptions(corpus=str(tmp_path / "mine.csv"))
-    rows = as_rows(list(open_stream(options)), options)
+    source = source_of(tmp_path / "mine.csv")
+    rows = as_rows(list(open_stream(source)), source)
     assert rows["sentences"][:] == [[". ".join(story(number))] for number in range(90)] + [["007"], ["NA"]]
 
 
@@ -164,16 +166,16 @@ def test_tables_that_a_stream_would_misread_are_refused(files: dict[str, str], m
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
-        open_stream(TextOptions(corpus=str(tmp_path)))
+        list(open_stream(source_of(tmp_path)))
 
 
 def test_a_stream_leaves_the_tables_of_other_splits_out(tmp_path: Path) -> None:
     for name in ("data", "test", "validation-0"):
         (tmp_path / f"{name}.csv").write_text(f"text\nfrom {name}\n", encoding="utf-8")
-    assert list(open_stream(TextOptions(corpus=str(tmp_path)))) == [{"text": "from data"}]
+    assert list(open_stream(source_of(tmp_path))) == [{"text": "from data"}]
     (tmp_path / "testimonials.CSV").write_text("text\nfrom testimonials\n", encoding="utf-8")
-    assert len(list(open_stream(TextOptions(corpus=str(tmp_path))))) == 2
-    assert list(open_stream(TextOptions(corpus=str(tmp_path / "test.csv")))) == [{"text": "from test"}]
+    assert len(list(open_stream(source_of(tmp_path)))) == 2
+    assert list(open_stream(source_of(tmp_path / "test.csv"))) == [{"text": "from test"}]
 
 
 def test_what_can_not_be_streamed_is_refused(corpora: dict[str, Path], tmp_path: Path) -> None:
@@ -185,7 +187,7 @@ def test_what_can_not_be_streamed_is_refused(corpora: dict[str, Path], tmp_path:
         with pytest.raises(ValueError, match=message):
             PretrainOptions(output_dir="x", **{**OPTIONS, **changes})
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        open_stream(PretrainOptions(output_dir="x", corpus=str(tmp_path / "none.jsonl"), **OPTIONS))
+        source_of(tmp_path / "none.jsonl")
     (tmp_path / "small.txt").write_text("a b\nc d\n\ne f\ng h\n", encoding="utf-8")
     with pytest.raises(ValueError, match="has 2 documents: too few to stream"):
         train_pretraining(
@@ -251,8 +253,8 @@ def test_running_text_is_streamed_in_the_documents_that_it_has_unstreamed(
 ) -> None:
     text = "\n \n".join("He ran. She came.\nThey sang." for _ in range(40))
     (tmp_path / "book.txt").write_text(text, encoding="utf-8")
-    options = TextOptions(corpus=str(tmp_path / "book.txt"), split_sentences=True)
-    rows = as_rows(list(open_stream(options)), options)
+    source = source_of(tmp_path / "book.txt", split_sentences=True)
+    rows = as_rows(list(open_stream(source)), source)
     assert [len(sentences) for sentences in rows["sentences"]] == [32, 32, 32, 24]
     monkeypatch.setattr("toybert.train.data.sentences.LONGEST", 20)
-    assert [len(row["sentences"]) for row in open_stream(options)] == [20, 12, 20, 12, 20, 12, 20, 4]
+    assert [len(row["sentences"]) for row in open_stream(source)] == [20, 12, 20, 12, 20, 12, 20, 4]

@@ -16,8 +16,9 @@ from accelerate import Accelerator
 from transformers import AutoModelForPreTraining
 
 from toybert.train import cli, finetune, pretrain
-from toybert.train.data.checks import check_labels, load_corpus
+from toybert.train.data.checks import check_labels
 from toybert.train.data.labelled import SENTIMENT
+from toybert.train.data.tables import load_corpus
 from toybert.train.evaluate import classification_report, pretraining_report, table
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub.folders import load_model, load_tokenizer

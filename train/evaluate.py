@@ -4,6 +4,7 @@ import argparse
 import json
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,18 @@ from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, AutoMode
 
 from toybert.train import cli
 from toybert.train.data.batches import evaluation_loader
-from toybert.train.data.checks import CORPORA, check_labels, load_corpus
+from toybert.train.data.checks import check_labels
 from toybert.train.data.datasets import FinetuneDataset, MaskedWordDataset, PretrainDataset
 from toybert.train.data.labelled import SENTIMENT, make_datasets
 from toybert.train.data.labels import SINGLE, Labels, shortened
 from toybert.train.data.sentences import document_numbers
-from toybert.train.data.stream import head_of, open_stream
-from toybert.train.data.tables import Table, load_file
-from toybert.train.data.text import TextOptions, load_text
+from toybert.train.data.source import CORPORA, TextOptions, find_source
+from toybert.train.data.stream import load_head
+from toybert.train.data.tables import Table, load_corpus, load_file
+from toybert.train.data.text import Text, load_text
 from toybert.train.hub.folders import check_vocabulary, load_config, load_model, load_tokenizer, longest_input, pinned
-from toybert.train.loop.checkpoint import RECORD, digest, read_record
-from toybert.train.loop.run import shares_a_cpu
+from toybert.train.loop.checkpoint import RECORD, read_record
+from toybert.train.loop.run import on_main_process, shares_a_cpu
 from toybert.train.measure import baselines
 from toybert.train.measure.classification import beside, compare, evaluate_classification, predict
 from toybert.train.measure.pretraining import content_words, evaluate_pretraining, fill_mask
@@ -55,7 +57,7 @@ def related_documents(documents: TextDataset) -> np.ndarray | None:
 
 
 def record_of(folder: str | Path) -> dict[str, Any]:
-    """Gives what the run that made a checkpoint was told; nothing, if its folder does not say."""
+    """Returns what the run that made a checkpoint was told; nothing, if its folder does not say."""
     return read_record(Path(folder)) if (Path(folder) / RECORD).is_file() else {}
 
 
@@ -66,27 +68,24 @@ def own_text(folder: str | Path, corpus: str, pairs: bool) -> tuple[dict[str, Te
     """
     run = record_of(folder)
     known = {each.name: run[each.name] for each in fields(TextOptions) if each.name in run}
-    reading = TextOptions(**{**known, "corpus": corpus})
-    if run.get("streaming"):
-        text = head_of(open_stream(reading), reading)
-    else:
-        text = load_text(reading, seed=run.get("seed", 0), pairs=pairs)
-        if text.test is None:
-            check_unchanged(reading, run.get("sources", {}))
-    packed = not reading.has_splits() if run.get("pack") is None else run["pack"]
+    source = find_source(TextOptions(**{**known, "corpus": corpus}))
+    text = load_head(source) if run.get("streaming") else load_text(source, seed=run.get("seed", 0), pairs=pairs)
+    if text.test is None:
+        check_unchanged(text, run.get("sources", {}))
+    packed = not source.has_splits if run.get("pack") is None else run["pack"]
     return {"train": text.training, "test": text.validation if text.test is None else text.test}, packed
 
 
-def check_unchanged(reading: TextOptions, known: Mapping[str, Any]) -> None:
+def check_unchanged(text: Text, known: Mapping[str, Any]) -> None:
     """Refuses to hold a part out of a text that has changed since a run learnt from it: it would be another part.
 
     Raises:
         ValueError: a file has the name of one that the run read, and other contents.
     """
-    for path in reading.files():
-        if path.name in known and digest(path) not in known[path.name]:
+    for name, digests in text.record.items():
+        if not set(digests) <= set(known.get(name, digests)):
             raise ValueError(
-                f"{path} is no longer the text that the model learnt from, so that what is held out of it now was in "
+                f"{name} is no longer the text that the model learnt from, so that what is held out of it now was in "
                 "part learnt from: give the text as it was, or new text alone under another name"
             )
 
@@ -227,15 +226,18 @@ def main() -> None:
     if options.test_file:
         results = file_report(options, accelerator)
     elif architecture == "ToyBertForSequenceClassification":
-        corpus = load_corpus(options.corpus or CORPORA / "sentiment", columns=["text", "label"])
+        read = partial(load_corpus, options.corpus or CORPORA / "sentiment", columns=["text", "label"])
+        corpus = on_main_process(accelerator, read)
         results = classification_report(options.checkpoint, corpus, accelerator)
     else:
         folder = options.corpus or str(CORPORA / "stories")
         if (Path(folder) / "test.jsonl").is_file():
-            corpus = load_corpus(folder, columns=["sentences"], splits=["train", "test"])
+            read = partial(load_corpus, folder, columns=["sentences"], splits=["train", "test"])
+            corpus = on_main_process(accelerator, read)
             packed = bool(record_of(options.checkpoint).get("pack"))
         else:
-            corpus, packed = own_text(options.checkpoint, folder, pairs=architecture == pretrained[0])
+            pairs = architecture == pretrained[0]
+            corpus, packed = on_main_process(accelerator, lambda: own_text(options.checkpoint, folder, pairs))
         results = pretraining_report(options.checkpoint, corpus, accelerator, packed)
     accelerator.print(table(results))
     if options.output and accelerator.is_main_process:

@@ -3,8 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,11 @@ from transformers import AutoModelForSequenceClassification
 from toybert.train import cli
 from toybert.train.cli import option
 from toybert.train.data.batches import evaluation_loader
-from toybert.train.data.checks import CORPORA
 from toybert.train.data.datasets import FinetuneDataset
 from toybert.train.data.labelled import announce, encode_labels, hold_some_out, make_datasets, notes, with_names
 from toybert.train.data.labels import PROBLEMS, REGRESSION, SINGLE, Labels, learn_labels, shortened
-from toybert.train.data.tables import Table, corpus_files, load_tables
+from toybert.train.data.source import CORPORA, Source, by_content, find_tables
+from toybert.train.data.tables import Table, load_tables
 from toybert.train.hub.card import code, shown, write_card
 from toybert.train.hub.folders import (
     ROOT,
@@ -107,12 +106,16 @@ class FinetuneOptions(LoopOptions):
         """Gives the columns that the model reads: one, or two for pairs."""
         return [self.text_column, *([self.text_pair_column] if self.text_pair_column else [])]
 
-    def sources(self) -> list[Path]:
-        given = {split: [Path(path)] for split, path in self.files().items() if path}
-        files = given if self.train_file else corpus_files(self.corpus) | given
+    @cached_property
+    def source(self) -> Source:
+        """Where the labelled rows are."""
+        return find_tables(self.corpus, self.corpus_config, self.files())
+
+    def sources(self) -> dict[str, list[str]]:
+        """Returns the hashes of the files that the run learns from, by their names."""
         checkpoint = [Path(self.model) / name for name in ("model.safetensors", "tokenizer.json")]
         # Of a Hub id there are no files here.
-        return [*chain(*files.values()), *(path for path in checkpoint if path.is_file())]
+        return {**self.source.record(), **by_content(path for path in checkpoint if path.is_file())}
 
 
 def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
@@ -127,7 +130,7 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     tokenizer, config = load_tokenizer(checkpoint), load_config(checkpoint)
     check_vocabulary(tokenizer, config, options.model)
     check_head(config, labels, options.model)
-    accelerator = start(options)
+    accelerator = start(options, options.sources)
 
     with accelerator.main_process_first():  # it tokenises, the others find what it made
         data = make_datasets(tables, encoded, options.texts(), tokenizer, longest_input(tokenizer, config))
@@ -163,7 +166,7 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
 
 def read_tables(options: FinetuneOptions) -> tuple[dict[str, Table], dict[str, Tensor | None], Labels]:
     """Reads all tables of a run and refuses what is wrong with them; gives them, their labels, and what these mean."""
-    tables = load_tables(options.corpus, options.corpus_config, options.files())
+    tables = load_tables(options.source)
     if not options.train_file:
         tables = with_names(tables, options.corpus, options.label_column)
     for table in tables.values():

@@ -1,20 +1,15 @@
 """Where a run's batches come from, epoch by epoch."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 from accelerate import Accelerator, skip_first_batches
-from torch import Tensor
 from torch.utils.data import DataLoader, Sampler, Subset
 
 from toybert.train.data.datasets import Batch, as_is
-from toybert.train.data.masking import IGNORED
-
-LOSSES = ("loss", "mlm_loss", "nsp_loss")  # what the log shows, where the model gives it
-LABELS = ("labels", "next_sentence_label")  # what the losses are means over
 
 
 class LengthBatchSampler(Sampler[list[int]]):
@@ -72,13 +67,13 @@ class LengthBatchSampler(Sampler[list[int]]):
 
 
 class Batches:
-    """Gives a process its batches, `accumulation` of them to a step of the optimiser; a checkpoint keeps its state."""
+    """Makes a process's batches, `accumulation` of them to a step of the optimiser; a checkpoint keeps its state."""
 
     accumulation: int
     steps_an_epoch: int
 
     def of_epoch(self, epoch: int, skip: int) -> Iterable[Batch]:
-        """Gives the batches of an epoch but the first `skip`, which were trained on before."""
+        """Returns the batches of an epoch but the first `skip`, which were trained on before."""
         raise NotImplementedError
 
     def steps(self, epoch: int, skip: int) -> Iterator[list[Batch]]:
@@ -86,6 +81,10 @@ class Batches:
         iterator = iter(self.of_epoch(epoch, skip))
         while step := list(islice(iterator, self.accumulation)):
             yield step
+
+    def notes(self) -> list[str]:
+        """Says what of the text was not used, when all is done; to be asked on every process."""
+        return []
 
     def state_dict(self) -> dict[str, Any]:
         return {}
@@ -95,7 +94,7 @@ class Batches:
 
 
 class DatasetBatches(Batches):
-    """Gives the rows of a dataset once an epoch, those of similar length together.
+    """Makes batches of the rows of a dataset, each row once an epoch, those of similar length together.
 
     All processes together, and all batches of a step, see what one process would in one batch.
     """
@@ -117,39 +116,10 @@ class DatasetBatches(Batches):
         return skip_first_batches(self.loader, skip) if skip else self.loader
 
 
-def shares_of(batches: Sequence[Batch], accelerator: Accelerator) -> list[Tensor | None]:
-    """Gives each batch's share of the labels of a step, (losses,), over all processes; None where it has them all.
-
-    A batch's loss is the mean over its own labels. So weighed, and summed over batches and processes, the losses
-    become the mean over all labels; the mean of the means would prefer the words of batches with fewer of them.
-    """
-    if len(batches) * accelerator.num_processes == 1:
-        return [None]
-    counts = torch.stack([label_counts(batch) for batch in batches])  # (batches, losses)
-    return list(counts / accelerator.reduce(counts.sum(0), "sum").clamp(min=1))
-
-
-def label_counts(batch: Batch) -> Tensor:
-    """Counts the labels that each loss of a batch is the mean of, (losses,); of numbers to regress on, all."""
-    labels = [batch[name] for name in LABELS if name in batch]
-    given = [label != (torch.nan if label.is_floating_point() else IGNORED) for label in labels]  # no number is NaN
-    return torch.stack([label.sum() for label in given])
-
-
-def weighed(output: Any, share: Tensor | None) -> dict[str, Tensor]:
-    """Gives the losses of a batch, each times the batch's share of its labels, and their sum as `loss`."""
-    losses = {name: output[name] for name in LOSSES if output.get(name) is not None}
-    if share is None:
-        return losses
-    apart = [name for name in losses if name != "loss"] or ["loss"]
-    parts = {name: losses[name] * part for name, part in zip(apart, share, strict=True)}
-    return {"loss": torch.stack(list(parts.values())).sum(), **parts}
-
-
 def evaluation_loader(
     dataset: Any, accelerator: Accelerator, rows: np.ndarray | None = None, batch_size: int = 128
 ) -> Any:
-    """Makes a prepared loader of a dataset's rows, or of some of them; give it to the functions below."""
+    """Makes a prepared loader of a dataset's rows, or of some of them; for the functions that measure."""
     lengths = dataset.lengths
     if rows is not None:
         dataset, lengths = Subset(dataset, rows.tolist()), lengths[rows]

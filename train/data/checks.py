@@ -1,36 +1,11 @@
-"""Text on disk: a corpus is loaded, and what is wrong with it is named before anything is learnt."""
+"""What is no text, no label or no JSON: it is refused, and named with its row or line, before anything is learnt."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from datasets import DatasetDict, load_dataset
-
-CORPORA = Path(__file__).parents[1] / "corpora"
 SLICE = 16  # rows at a time: one by one, a column of `datasets` takes ten times as long
-
-
-def load_corpus(
-    folder: str | Path, columns: Sequence[str], splits: Sequence[str] = ("train", "validation", "test")
-) -> DatasetDict:
-    """Loads the splits of a corpus from `folder/{train,validation,test}.jsonl`.
-
-    Raises:
-        FileNotFoundError: one of the files is missing.
-        ValueError: one is empty, has a line that is no JSON object in UTF-8, lacks a column, or has no text in it.
-    """
-    files = {split: str(Path(folder) / f"{split}.jsonl") for split in splits}
-    for path in files.values():
-        check_json_lines(path)
-    corpus = load_dataset("json", data_files=files)
-    for split, rows in corpus.items():
-        for column in columns:
-            if column not in rows.column_names:
-                raise ValueError(f"{files[split]} has no column {column!r}, it has {', '.join(rows.column_names)}")
-            if column in ("text", "sentences"):
-                check_texts(rows[column], files[split])
-    return corpus
 
 
 def check_json_lines(path: str) -> None:
@@ -76,6 +51,16 @@ def check_texts(values: Sequence[Any], where: str) -> None:
 def is_text(value: Any) -> bool:
     """Tells whether a value is a string or a list of strings."""
     return all(isinstance(text, str) for text in (value if isinstance(value, list) else [value]))
+
+
+def check_column(column: str, names: Collection[str], where: str) -> None:
+    """Refuses a column that is none of a table's.
+
+    Raises:
+        ValueError: so it is; the message lists those that there are.
+    """
+    if column not in names:
+        raise ValueError(f"{where} has no column {column!r}, it has {', '.join(names)}: name one with --text-column")
 
 
 def check_labels(labels: Sequence[Any], num_labels: int, where: str) -> None:

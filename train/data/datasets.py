@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from toybert.train.data.masking import create_mlm_data, uniforms
 from toybert.train.data.tokens import Spans, Tokens, pack, tokenise
 
-TRIES = 8  # draws for a false next sentence before the nearest acceptable one is taken
+DRAWS = 8  # draws for a false next sentence before the nearest acceptable one is taken
 NO_PAIRS = (
     "the corpus has no two sentences that follow each other in one document: there are no pairs to make, and only "
     "masked words (--no-nsp) to learn from"
@@ -48,24 +48,26 @@ class MaskedDataset(Dataset):
 
     def __init__(
         self,
-        documents: Sequence[Sequence[str]],
+        documents: Sequence[Sequence[str]] | Tokens,
         tokenizer: PreTrainedTokenizerBase,
         numbers: np.ndarray | None,
         mlm_probability: float,
         seed: int,
     ):
-        """Tokenises the documents, unless that was done before; `document` is then each sentence's.
+        """Tokenises the documents, unless that was done before; `document` is then the number of each sentence's.
 
         Args:
             documents: each a list of sentences; a column of `datasets` is never in memory as a whole. Sentences without
-                a word are left out and counted in `dropped`.
+                a word are left out and counted in `dropped`. Or the tokens of documents, by their numbers.
             numbers: of each of the documents, where one that goes on in the next row has the same again.
 
         Raises:
             ValueError: there is no document.
         """
-        if not len(documents):
-            raise ValueError(self.nothing)
+        if not isinstance(documents, Tokens):
+            if not len(documents):
+                raise ValueError(self.nothing)
+            documents = tokenise(documents, tokenizer, numbers)
         self.tokenizer, self.mlm_probability, self.seed = tokenizer, mlm_probability, seed
         self.special_ids = sorted(tokenizer.all_special_ids)
         # The library computes these anew at each access.
@@ -73,13 +75,28 @@ class MaskedDataset(Dataset):
         self.mask_token_id = tokenizer.mask_token_id
         self.vocab_size = len(tokenizer)
         self.epoch = 0
-        self.tokens = tokenise(documents, tokenizer)
-        self.document = self.tokens.row if numbers is None else numbers[self.tokens.row]
+        self.tokens, self.document = documents, documents.row
 
     @property
     def dropped(self) -> int:
         """The number of sentences without a word, which are left out."""
         return self.tokens.dropped
+
+    @property
+    def unknown(self) -> float:
+        """The share of the words that are [UNK] to the model."""
+        counts = self.word_counts
+        return float(counts[self.tokenizer.unk_token_id] / counts.sum())
+
+    def notes(self) -> list[str]:
+        """Says what of the text is split, cut or left out."""
+        counts = {
+            "sentences without a word left out": self.dropped,
+            "sentences split, as longer than their room": getattr(self.spans, "split", 0),
+            "pairs whose longer sentence is cut at its end (--pack true splits it)": getattr(self, "cut", 0),
+            "sentences left out, as alone in their document (--no-nsp uses them)": getattr(self, "alone", 0),
+        }
+        return [f"{count:,} {what}" for what, count in counts.items() if count]
 
     def set_epoch(self, epoch: int) -> None:
         """Turns to the masks and partners of an epoch."""
@@ -125,7 +142,7 @@ class MaskedWordDataset(MaskedDataset):
 
     def __init__(
         self,
-        documents: Sequence[Sequence[str]],
+        documents: Sequence[Sequence[str]] | Tokens,
         tokenizer: PreTrainedTokenizerBase,
         *,
         numbers: np.ndarray | None = None,
@@ -159,11 +176,11 @@ class MaskedWordDataset(MaskedDataset):
         return self.spans.length + 2
 
     def rows_without(self, known: np.ndarray) -> np.ndarray:
-        """Gives the rows that are not one of those known (see `sentences`)."""
+        """Returns the rows that are not one of those known (see `sentences`)."""
         return np.flatnonzero(~np.isin(self.spans.key, known))
 
     def __getitems__(self, rows: Sequence[int]) -> Batch:
-        """Gives the rows as one batch, padded to its longest: everything that ToyBertForMaskedLM takes."""
+        """Returns the rows as one batch, padded to its longest: everything that ToyBertForMaskedLM takes."""
         index = np.asarray(rows, dtype=np.int64)
         start, length = self.spans.start[index][:, None], self.spans.length[index][:, None]  # (B, 1)
         column = np.arange(length.max() + 2)[None]  # (1, S)
@@ -196,7 +213,7 @@ class PretrainDataset(MaskedDataset):
 
     def __init__(
         self,
-        documents: Sequence[Sequence[str]],
+        documents: Sequence[Sequence[str]] | Tokens,
         tokenizer: PreTrainedTokenizerBase,
         *,
         numbers: np.ndarray | None = None,
@@ -275,18 +292,18 @@ class PretrainDataset(MaskedDataset):
         return np.repeat(self._a_length + self._b_length + 3, 2)
 
     def rows_without(self, known: np.ndarray) -> np.ndarray:
-        """Gives the rows neither of whose sentences is one of those known (see `sentences`)."""
+        """Returns the rows neither of whose sentences is one of those known (see `sentences`)."""
         rows = np.arange(len(self))
         partner = self.partners(rows // 2, 1 - rows % 2)
         is_known = np.isin(self.spans.key, known)
         return rows[~is_known[self._a[rows // 2]] & ~is_known[self._a[partner] + 1]]
 
     def partners(self, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Gives, for each pair and label, the pair whose B it gets: itself for 1, an acceptable other one for 0."""
-        draws = uniforms((self.seed, self.epoch, 0), pairs, TRIES)
+        """Returns, for each pair and label, the pair whose B it gets: itself for 1, an acceptable other one for 0."""
+        draws = uniforms((self.seed, self.epoch, 0), pairs, DRAWS)
         low, high = self._low[pairs, None], self._high[pairs, None]
         places = low + (draws * (high - low)).astype(np.int64)
-        candidates = self._by_length[places]  # (pairs, TRIES)
+        candidates = self._by_length[places]  # (pairs, DRAWS)
         accepted = self._accepted(pairs[:, None], candidates)
         partner = candidates[np.arange(len(pairs)), accepted.argmax(1)]
         for k in np.flatnonzero(~accepted.any(1) & (labels == 0)):
@@ -307,7 +324,7 @@ class PretrainDataset(MaskedDataset):
         return int(self._by_length[places[np.abs(places - place).argmin()]])
 
     def __getitems__(self, rows: Sequence[int]) -> Batch:
-        """Gives the rows as one batch, padded to its longest: everything that ToyBertForPreTraining takes."""
+        """Returns the rows as one batch, padded to its longest: everything that ToyBertForPreTraining takes."""
         index = np.asarray(rows, dtype=np.int64)
         pair, labels = index // 2, 1 - index % 2
         partner = self.partners(pair, labels)
@@ -396,7 +413,7 @@ class FinetuneDataset(Dataset):
         return self._a_length + self._b_length + self.specials
 
     def __getitems__(self, rows: Sequence[int]) -> Batch:
-        """Gives the rows as one batch, padded to its longest: everything that a classifier takes."""
+        """Returns the rows as one batch, padded to its longest: everything that a classifier takes."""
         index = np.asarray(rows, dtype=np.int64)
         a_length, b_length = self._a_length[index][:, None], self._b_length[index][:, None]  # (B, 1), as are the next
         a_start, b_start = self._a_start[index][:, None], self._b_start[index][:, None]

@@ -2,9 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import datasets
@@ -13,88 +12,97 @@ from accelerate import Accelerator
 from accelerate.utils import gather_object, send_to_device
 from datasets.distributed import split_dataset_by_node
 from datasets.exceptions import DatasetsError
+from transformers import PreTrainedTokenizerBase
 
 from toybert.train.data.batches import Batches, LengthBatchSampler
-from toybert.train.data.checks import check_texts, is_text
+from toybert.train.data.checks import check_column, check_texts, is_text
 from toybert.train.data.datasets import Batch
-from toybert.train.data.files import one_line, reader_of, table_source, tables_in
-from toybert.train.data.sentences import streamed_rows
-from toybert.train.data.text import Text, TextOptions, as_documents, check_column
+from toybert.train.data.sentences import document_numbers, streamed_rows
+from toybert.train.data.source import READERS, TABLE, TEXT, Source
+from toybert.train.data.tables import cell_rows, column_names, one_line
+from toybert.train.data.text import HELD_OUT, Text, as_documents
+from toybert.train.data.tokens import Tokens, tokenise_in_memory
 
 WINDOW = 2000  # documents that are there at a time, to shuffle and to make pairs among
 HEAD = 10_000  # documents at the beginning, from which the vocabulary is learnt and those to measure on are taken
-HELD_OUT = 20  # one document in so many is never learnt from
+ONE_IN = round(1 / HELD_OUT)  # documents is never learnt from
 
 
-def open_stream(options: TextOptions) -> datasets.IterableDataset:
-    """Opens what the options name without reading it: text files, tables, or a data set of the Hub.
+def open_stream(source: Source) -> datasets.IterableDataset:
+    """Opens a corpus without reading it: text files, tables, or a data set of the Hub.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: there are tables of several kinds, or their first rows are not as they should be.
+        ValueError: tables have different columns.
     """
-    path = Path(options.corpus)
-    source: dict[str, Any]
-    if texts := options.text_files():
-        source = {"split_sentences": options.split_sentences, "language": options.language}
-        source["files"] = [str(file) for file in texts["train"]]  # a list is what processes share out
-        return datasets.IterableDataset.from_generator(streamed_rows, gen_kwargs=source)
-    if tables := tables_in(path).get("train") if path.is_dir() else [path] if reader_of(path) else None:
-        source, _ = table_source(tables, most=HEAD)
-    else:
-        source = {"path": options.corpus, "name": options.corpus_config}
-    return datasets.load_dataset(**source, split="train", streaming=True)
+    files = [str(file) for file in source.files.get("train", ())]  # a list is what processes share out
+    if source.kind == TEXT:
+        how = {"files": files, "split_sentences": source.split_sentences, "language": source.language}
+        return datasets.IterableDataset.from_generator(streamed_rows, gen_kwargs=how)
+    if source.kind != TABLE:
+        return datasets.load_dataset(source.name, source.config, split="train", streaming=True)
+    reader = READERS[source.files["train"][0].suffix.lower()]
+    if reader == "csv":
+        column_names(source.files["train"])
+        return datasets.IterableDataset.from_generator(cell_rows, gen_kwargs={"files": files})
+    return datasets.load_dataset(reader, data_files={"train": files}, split="train", streaming=True)
 
 
-def is_held_out(row: dict[str, Any], options: TextOptions) -> bool:
+def is_held_out(row: Mapping[str, Any], source: Source) -> bool:
     """Tells whether a document is one to measure on, by what it says: so its copies are too, in every process."""
-    text = row.get(options.column_of(row))
+    text = row.get(source.column_of(row))
     said = hashlib.blake2b(json.dumps(text, default=str).encode(), digest_size=8).digest()
-    return int.from_bytes(said, "big") % HELD_OUT == 0
+    return int.from_bytes(said, "big") % ONE_IN == 0
 
 
-def head_of(stream: datasets.IterableDataset, options: TextOptions) -> Text:
-    """Gives the first documents of a stream, those to learn the vocabulary from apart from those to measure on.
+def load_head(source: Source) -> Text:
+    """Loads the first documents of a corpus, those to learn the vocabulary from apart from those to measure on.
 
     Raises:
         ValueError: there are too few.
     """
-    rows = list(rows_of(stream.take(HEAD), options))
+    rows = list(rows_of(open_stream(source).take(HEAD), source))
     if rows:
-        column = options.column_of(rows[0])
-        check_column(column, rows[0], options.corpus)
-        check_texts([row.get(column) for row in rows], options.corpus)
-    held_out, learnt = ([row for row in rows if is_held_out(row, options) == held] for held in (True, False))
+        column = source.column_of(rows[0])
+        check_column(column, rows[0], source.name)
+        check_texts([row.get(column) for row in rows], source.name)
+    held_out, learnt = ([row for row in rows if is_held_out(row, source) == held] for held in (True, False))
     if len(held_out) < 2 or len(learnt) < 2:
         documents = f"{len(rows)} document{'s' * (len(rows) != 1)}"
-        raise ValueError(f"{options.corpus} has {documents}: too few to stream, leave out --streaming")
-    how = f"one document in {HELD_OUT}, here {len(held_out):,} of the first {len(rows):,}"
-    return Text(as_rows(learnt, options), as_rows(held_out, options), None, how)
+        raise ValueError(f"{source.name} has {documents}: too few to stream, leave out --streaming")
+    how = f"one document in {ONE_IN}, here {len(held_out):,} of the first {len(rows):,}"
+    return Text(source, as_rows(learnt, source), as_rows(held_out, source), None, how)
 
 
-def rows_of(stream: datasets.IterableDataset, options: TextOptions) -> Iterator[dict[str, Any]]:
+def rows_of(stream: datasets.IterableDataset, source: Source) -> Iterator[dict[str, Any]]:
     """Yields the rows of a stream.
 
     Raises:
-        ValueError: one cannot be read; of files of text, the message names the file and the line.
+        ValueError: one cannot be read; of files of text or cells, the message names the file and the line.
     """
     try:
         yield from stream
     except (DatasetsError, pa.ArrowException, ValueError, OSError) as error:
-        if options.text_files():
+        if str(error).startswith("line "):
             raise
-        raise ValueError(f"{options.corpus} could not be read: {one_line(error.__cause__ or error)}") from error
+        raise ValueError(f"{source.name} could not be read: {one_line(error.__cause__ or error)}") from error
 
 
-def has_text(row: dict[str, Any], options: TextOptions) -> bool:
-    """Tells whether there is text in a row."""
-    return is_text(row.get(options.column_of(row)))
-
-
-def as_rows(documents: list[dict[str, Any]], options: TextOptions) -> datasets.Dataset:
-    """Gives some documents as rows of sentences, as those of a text that is there as a whole."""
+def as_rows(documents: list[dict[str, Any]], source: Source) -> datasets.Dataset:
+    """Turns some documents into rows of sentences, as those of a text that is there as a whole."""
     rows = datasets.Dataset.from_list(documents)
-    return rows if options.text_files() else as_documents(rows, options.corpus, options)
+    return rows if source.kind == TEXT else as_documents(rows, "train", source)
+
+
+def in_windows(
+    make: Callable[[Tokens], Any], source: Source, tokenizer: PreTrainedTokenizerBase
+) -> Callable[[list[dict[str, Any]]], Any]:
+    """Makes of a function that takes tokens one that takes documents. It keeps no text on the disk."""
+
+    def make_window(documents: list[dict[str, Any]]) -> Any:
+        rows = as_rows(documents, source)
+        return make(tokenise_in_memory(rows["sentences"], tokenizer, document_numbers(rows)))
+
+    return make_window
 
 
 class StreamedBatches(Batches):
@@ -107,22 +115,22 @@ class StreamedBatches(Batches):
 
     def __init__(
         self,
-        stream: datasets.IterableDataset,
+        source: Source,
         make: Callable[[list[dict[str, Any]]], Any],
-        options: TextOptions,
         batch_size: int,
         steps_an_epoch: int,
         accelerator: Accelerator,
         seed: int,
     ):
-        """Takes this process's part of the stream.
+        """Opens this process's part of the stream.
 
         Args:
-            make: makes a dataset, as `DatasetBatches` takes it, of a window's documents.
-            options: tell where a document's text is; without any, it is passed over and counted.
+            make: makes a dataset, as `DatasetBatches` takes it, of a window's documents; a row without text is no
+                document, but passed over and counted.
         """
+        stream = open_stream(source)
         self.stream = split_dataset_by_node(stream, accelerator.process_index, accelerator.num_processes)
-        self.make, self.options, self.batch_size, self.steps_an_epoch = make, options, batch_size, steps_an_epoch
+        self.source, self.make, self.batch_size, self.steps_an_epoch = source, make, batch_size, steps_an_epoch
         self.accelerator, self.seed = accelerator, seed
         self.accumulation = accelerator.gradient_accumulation_steps
         self.begin: dict[str, Any] = {"passes": 0, "stream": None, "without_text": 0}  # of the present window
@@ -138,8 +146,6 @@ class StreamedBatches(Batches):
     def _endless(self) -> Iterator[Batch]:
         for documents in self._windows():
             dataset = self.make(documents)
-            # It stays mapped; a text larger than the disk must not end up there.
-            dataset.tokens.path.unlink(missing_ok=True)
             dataset.set_epoch(self.window)
             sampler = LengthBatchSampler(dataset.lengths, self.batch_size, self.seed, dataset.group)
             sampler.set_epoch(self.window)
@@ -157,10 +163,10 @@ class StreamedBatches(Batches):
         while True:
             self.stream.set_epoch(1 + self.seed + passes)  # its files in another order, and from the beginning
             found = 0
-            for row in rows_of(self.stream, self.options):
-                if not has_text(row, self.options):
+            for row in rows_of(self.stream, self.source):
+                if not is_text(row.get(self.source.column_of(row))):
                     without_text += 1
-                elif not is_held_out(row, self.options):
+                elif not is_held_out(row, self.source):
                     found += 1
                     documents.append(row)
                 if len(documents) == WINDOW:
@@ -178,8 +184,12 @@ class StreamedBatches(Batches):
                 yield documents
                 self.begin, documents = {"passes": passes, "stream": None, "without_text": without_text}, []
 
+    def notes(self) -> list[str]:
+        count = sum(gather_object([self.without_text]))
+        return [f"{count:,} rows without text passed over"] if count else []
+
     def state_dict(self) -> dict[str, Any]:
-        """Gives the place of every process: a checkpoint keeps what the main one says."""
+        """Returns the place of every process: a checkpoint keeps what the main one says."""
         return {"places": gather_object([{"begin": self.begin, "window": self.window, "batch": self.batch}])}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -1,154 +1,110 @@
 """Text of one's own: whatever holds it, it is loaded as rows of sentences, and a part of it is held out."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-from datasets import Dataset, enable_progress_bars, load_dataset
+from datasets import Dataset, enable_progress_bars
 from datasets.exceptions import DatasetsError
 
-from toybert.train.cli import option
-from toybert.train.data.checks import check_texts, in_slices, load_corpus
-from toybert.train.data.files import load_rows, one_line, reader_of, tables_in, texts_in
-from toybert.train.data.sentences import FEATURES, PIECE, document_numbers, read_text, split_rows
+from toybert.train.data.checks import check_column, check_texts, in_slices
+from toybert.train.data.sentences import FEATURES, PIECE, document_numbers, documents_in, in_pieces, split_rows
+from toybert.train.data.source import ALL, DATASET, SPLITS, TEXT, Source
+from toybert.train.data.tables import load_rows, load_splits
 
 LARGE = 2**24  # bytes of text that take long enough to read for one to want to see how far it is
 HELD_OUT = 0.05  # of the documents, to measure on, where the text has no validation split
-
-
-@dataclass(kw_only=True)
-class TextOptions:
-    """Holds where the text is, and how to read it."""
-
-    corpus: str = option("A text file, a table, a folder of either, or a data set's id on the Hub.")
-    corpus_config: str | None = option("The configuration of that data set, where it has several.", None)
-    text_column: str | None = option("A table's column of text or sentences (default: sentences, or else text).", None)
-    split_sentences: bool = option("The text is running text, and not a sentence a line.", False)
-    language: str = option("Of running text, such as en.", "en")
-
-    def text_files(self) -> dict[str, list[Path]]:
-        """Gives the files of plain text that `corpus` names, by splits; none where it is a table or a data set.
-
-        Raises:
-            ValueError: it is a folder of both, or one text's name tells its split and another's does not.
-        """
-        path = Path(self.corpus)
-        if not path.is_dir():
-            return {"train": [path]} if path.is_file() and not reader_of(path) else {}
-        texts = {} if self.has_splits() else texts_in(path)
-        tables = sorted(file for file in path.rglob("*") if reader_of(file))
-        if texts and tables:
-            text = texts["train"][0]
-            raise ValueError(f"{path} has texts such as {text.name} and tables such as {tables[0].name}: name one")
-        return texts
-
-    def column_of(self, names: Collection[str]) -> str:
-        """Gives the column of a table that should hold the text."""
-        return self.text_column or ("sentences" if "sentences" in names else "text")
-
-    def has_splits(self) -> bool:
-        """Tells whether `corpus` is a folder such as the repository's own, of train.jsonl and others."""
-        path = Path(self.corpus)
-        return path.is_dir() and ((path / "train.jsonl").is_file() or not any(path.iterdir()))
-
-    def files(self) -> list[Path]:
-        """Gives the files that hold the text; of the Hub's, those of the local copy."""
-        path = Path(self.corpus)
-        if self.has_splits():
-            return [file for split in ("train", "validation") if (file := path / f"{split}.jsonl").is_file()]
-        if path.is_file():
-            return [path]
-        if path.is_dir() and (known := self.text_files() or tables_in(path)):
-            return [file for some in known.values() for file in some]
-        if path.exists():  # `datasets` knows which of them it reads
-            return sorted(file for file in path.rglob("*") if file.is_file())
-        return [Path(file["filename"]) for rows in load_splits(self).values() for file in rows.cache_files]
-
-    def unread(self) -> list[str]:
-        """Gives the names of the files in the folder `corpus` that hold none of the text, for all that is known."""
-        path = Path(self.corpus)
-        if not path.is_dir():
-            return []
-        about = ("readme", "license", "licence", "dataset_infos")
-        known = {*self.files(), *([path / "test.jsonl"] if self.has_splits() else [])}
-        others = [file for file in sorted(path.rglob("*")) if file.is_file() and file not in known]
-        return [
-            str(file.relative_to(path))
-            for file in others
-            if file.stem.lower() not in about and not file.name.startswith(".")
-        ]
 
 
 @dataclass
 class Text:
     """Holds the splits of a text, each a data set with a column of sentences, and says where validation comes from."""
 
+    source: Source
     training: Dataset
     validation: Dataset
     test: Dataset | None
     held_out: str
+    record: dict[str, list[str]] = field(default_factory=dict)  # the hashes of its files, by their names
+    keys: Mapping[str, str] = field(default_factory=dict)  # stand for what `training` and `validation` hold
 
 
-def load_text(options: TextOptions, *, seed: int, pairs: bool) -> Text:
-    """Loads the text that the options name, and holds a part of it out if it has no validation split.
+def load_text(source: Source, *, seed: int, pairs: bool) -> Text:
+    """Loads the text of a corpus, and holds a part of it out if it has no validation split.
 
     Args:
         seed: chooses the documents that are held out.
         pairs: whether there must be pairs of sentences in both parts.
 
     Raises:
-        FileNotFoundError: there is no such file or data set.
+        FileNotFoundError: there is no such data set.
         ValueError: it has no text, or something that is no text in UTF-8, or not the column, or too few documents.
     """
-    path = Path(options.corpus)
-    if sum(file.stat().st_size for file in [path, *path.rglob("*")] if file.is_file()) > LARGE:
+    if sum(file.stat().st_size for files in source.files.values() for file in files) > LARGE:
         enable_progress_bars()
-    if texts := options.text_files():
-        said = (options.split_sentences, options.language)
-        documents = {split: read_text(files, options.corpus, *said) for split, files in texts.items()}
+    if source.kind == DATASET:
+        splits = load_splits(source)
+        if not source.files:  # on the Hub, of which there are copies here
+            copies = [Path(file["filename"]) for rows in splits.values() for file in getattr(rows, "cache_files", ())]
+            source = replace(source, files={ALL: copies})
+        rows = {split: as_documents(splits[split], split, source) for split in SPLITS if split in splits}
     else:
-        splits = load_splits(options)
-        if "train" not in splits:
-            raise ValueError(f"{options.corpus} has no split 'train', it has {', '.join(map(str, splits))}")
-        known = [split for split in ("train", "validation", "test") if split in splits]
-        of = "" if Path(options.corpus).is_file() else "{} of "
-        documents = {split: as_documents(splits[split], of.format(split) + options.corpus, options) for split in known}
-    if "validation" in documents:
-        count = len(np.unique(document_numbers(documents["validation"])))
-        return Text(documents["train"], documents["validation"], documents.get("test"), f"{count:,} documents")
-    training, validation, how = hold_out(documents["train"], options, seed, pairs)
-    return Text(training, validation, documents.get("test"), how)
+        rows = {split: read_rows(source, split) for split in SPLITS if split in source.files}
+    keys = {split: key for split in rows if (key := source.key(split))}
+    if "validation" in rows:
+        count = len(np.unique(document_numbers(rows["validation"])))
+        training, validation, how = rows["train"], rows["validation"], f"{count:,} documents"
+        names = {"train": "training", "validation": "validation"}
+        keys = {names[split]: key for split, key in keys.items() if split in names}
+    else:
+        training, validation, how = divide(rows["train"], source, seed, pairs)
+        keys = {part: f"{keys['train']} {seed} {pairs} {part}" for part in ("training", "validation") if keys}
+    return Text(source, training, validation, rows.get("test"), how, source.record(), keys)
 
 
-def load_splits(options: TextOptions) -> dict[str, Dataset]:
-    """Loads tables, or whatever else `datasets.load_dataset` reads, as rows by their splits."""
-    path, name = Path(options.corpus), options.corpus
-    if options.has_splits():
-        splits = [split for split in ("validation", "test") if (path / f"{split}.jsonl").is_file()]
-        return load_corpus(path, columns=[], splits=["train", *splits])
-    if not path.exists() and (
-        name.count("/") > 1 or name[:1] in ("/", ".", "~") or path.suffix == ".txt" or reader_of(path)
-    ):
-        raise FileNotFoundError(f"the corpus {name} does not exist")
-    if files := {"train": [path]} if path.is_file() else tables_in(path) if path.is_dir() else {}:
-        return {split: load_rows(some) for split, some in files.items()}
+def read_rows(source: Source, split: str) -> Dataset:
+    """Reads a split of plain text or of a table as rows of sentences, unless that was done before."""
+    files = source.files[split]
+    if source.kind != TEXT:
+        return as_documents(load_rows(files, source.key(split)), split, source)
+    # A list of files would be taken one by one, in calls that know nothing of each other's documents.
+    how: dict[str, Any] = {"files": tuple(map(str, files)), "name": source.name, "key": source.key(split)}
+    how |= {"split_sentences": source.split_sentences, "language": source.language}
     try:
-        return load_dataset(name, options.corpus_config)
-    except (DatasetsError, ValueError, OSError) as error:
-        kind = FileNotFoundError if isinstance(error, OSError) else ValueError
-        raise kind(f"{name} could not be read: {one_line(error.__cause__ or error)}") from error
+        return Dataset.from_generator(text_rows, FEATURES, gen_kwargs=how)
+    except DatasetsError as error:
+        raise (error.__cause__ or error) from None  # what `text_rows` has to say
 
 
-def as_documents(rows: Dataset, where: str, options: TextOptions) -> Dataset:
-    """Gives rows of whatever columns as rows of sentences: the lines of a text, or what they are split into.
+def text_rows(
+    files: tuple[str, ...], name: str, key: str, split_sentences: bool, language: str
+) -> Iterator[dict[str, Any]]:
+    """Yields files of plain text as rows, each with the number of its document.
+
+    Args:
+        key: of the files' contents; `datasets` remembers rows by the arguments that they were made from.
+
+    Raises:
+        ValueError: there is no text in them.
+    """
+    document = -1
+    for document, sentences in enumerate(documents_in(files, split_sentences, language)):
+        for piece in in_pieces(sentences, PIECE):
+            yield {"document": document, "sentences": piece}
+    if document < 0:
+        raise ValueError(f"{name} has no text in it")
+
+
+def as_documents(rows: Dataset, split: str, source: Source) -> Dataset:
+    """Turns rows of whatever columns into rows of sentences: the lines of a text, or what they are split into.
 
     Raises:
         ValueError: there is no row, not the column, or something else than text in it.
     """
-    column = options.column_of(rows.column_names)
+    column, where = source.column_of(rows.column_names), source.called(split)
     check_column(column, rows.column_names, where)
     check_texts(rows[column], where)
     if not any(in_slices(rows[column])):
@@ -162,25 +118,15 @@ def as_documents(rows: Dataset, where: str, options: TextOptions) -> Dataset:
             input_columns=column,
             remove_columns=rows.column_names,
             features=FEATURES,
-            fn_kwargs={"language": options.language if options.split_sentences else None},
+            fn_kwargs={"language": source.language if source.split_sentences else None},
         )
-    if options.split_sentences:
+    if source.split_sentences:
         raise ValueError(f"the column {column!r} of {where} holds sentences already: leave out --split-sentences")
     rows = rows.select_columns(column)
     return rows if column == "sentences" else rows.rename_column(column, "sentences")
 
 
-def check_column(column: str, names: Collection[str], where: str) -> None:
-    """Refuses a column that is none of a table's.
-
-    Raises:
-        ValueError: so it is; the message lists those that there are.
-    """
-    if column not in names:
-        raise ValueError(f"{where} has no column {column!r}, it has {', '.join(names)}: name one with --text-column")
-
-
-def hold_out(rows: Dataset, options: TextOptions, seed: int, pairs: bool) -> tuple[Dataset, Dataset, str]:
+def divide(rows: Dataset, source: Source, seed: int, pairs: bool) -> tuple[Dataset, Dataset, str]:
     """Divides a text into a larger part to learn from and a smaller one to measure on, and says how it did.
 
     Some documents are held out as a whole or, where there are not enough of them, the end of each.
@@ -194,15 +140,15 @@ def hold_out(rows: Dataset, options: TextOptions, seed: int, pairs: bool) -> tup
     documents, place = np.unique(number, return_inverse=True)
     candidates = documents[np.bincount(place, weights=lengths) >= least]
     if len(candidates) < 2 * least:
-        return hold_out_ends(rows, number, options, least)
+        return divide_documents(rows, number, source, least)
     count = max(least, round(HELD_OUT * len(candidates)))
     chosen = np.isin(number, np.random.default_rng(seed).choice(candidates, count, replace=False))
     how = f"{count:,} of {len(documents):,} documents, chosen at random (seed {seed})"
     return rows.select(np.flatnonzero(~chosen)), rows.select(np.flatnonzero(chosen)), how
 
 
-def hold_out_ends(rows: Dataset, number: np.ndarray, options: TextOptions, least: int) -> tuple[Dataset, Dataset, str]:
-    """Divides each document of a text that has few of them, for `hold_out`."""
+def divide_documents(rows: Dataset, number: np.ndarray, source: Source, least: int) -> tuple[Dataset, Dataset, str]:
+    """Divides each document of a text that has few of them, for `divide`."""
     rows = rows.map(
         single_rows,
         batched=True,
@@ -217,11 +163,11 @@ def hold_out_ends(rows: Dataset, number: np.ndarray, options: TextOptions, least
     if least == 2 and (held > 0).sum() < 2:
         lines = "put blank lines between documents, or give --split-sentences for running text,"
         raise ValueError(
-            f"{options.corpus} has too few documents for next sentences, {(size > 1).sum()} of two or more sentences: "
-            f"{'give more text' if options.split_sentences else lines} or --no-nsp"
+            f"{source.name} has too few documents for next sentences, {(size > 1).sum()} of two or more sentences: "
+            f"{'give more text' if source.split_sentences else lines} or --no-nsp"
         )
     if not held.any():
-        raise ValueError(f"{options.corpus} is a single sentence: there must be two at least, one to measure on")
+        raise ValueError(f"{source.name} is a single sentence: there must be two at least, one to measure on")
     chosen = np.arange(len(rows)) >= np.repeat(first + size - held, size)
     documents = "one document" if len(size) == 1 else f"{len(size)} documents"
     how = f"the end of its {documents}, {held.sum():,} of {len(rows):,} sentences"
@@ -229,6 +175,6 @@ def hold_out_ends(rows: Dataset, number: np.ndarray, options: TextOptions, least
 
 
 def single_rows(pieces: list[list[str]], rows: list[int], number: np.ndarray) -> dict[str, list[Any]]:
-    """Gives rows of sentences as rows of one."""
+    """Turns rows of sentences into rows of one."""
     pairs = [(int(number[row]), [sentence]) for row, piece in zip(rows, pieces, strict=True) for sentence in piece]
     return {"document": [document for document, _ in pairs], "sentences": [single for _, single in pairs]}

@@ -1,8 +1,8 @@
-"""Text in, token ids out: split once, kept in an Arrow file, and mapped into memory from there."""
+"""Text in, token ids out: split once, kept in a file, and mapped into memory from there."""
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -13,48 +13,176 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import tokenizers
+from datasets.utils import tqdm
 from transformers import PreTrainedTokenizerBase
 
-ROWS = 1000  # of a column, that are hashed or mapped at a time
-TRIES = 5  # to open what other processes may take away
+from toybert.train.data.kept import kept
+from toybert.train.data.sentences import document_numbers
+from toybert.train.data.source import CODE, Source
+from toybert.train.data.text import Text
+
+ROWS = 1000  # of a column, that are looked at at a time
 TEXTS = 10_000  # that are Python objects at a time, however many a row holds
+IDS = 2**20  # that are counted at a time
+ABOUT_A_TEXT = np.dtype([("row", np.int64), ("length", np.int64), ("key", np.uint64)])
 
 
 class Tokens:
     """Holds the tokens of many texts: those of text i are `ids[start[i] : start[i] + length[i]]`.
 
-    The ids stay in the file. Texts without a token are left out and counted in `dropped`. `row` is the row of the
-    column that each text came from. `key` is the same for two texts that have the same tokens, and else another one:
-    64 bits of a hash, so that among a million texts any two share one by chance in 1 of 37 million cases.
+    Texts without a token are left out and counted in `dropped`. `row` is the row of the column that each text came
+    from, or the number that was given to it. `key` is the same for two texts that have the same tokens, and else
+    another one: 64 bits of a hash, so that among a million texts any two share one by chance in 1 of 37 million cases.
     """
 
-    def __init__(self, path: Path):
-        self.path = path
-        file = pa.memory_map(str(path)).read_buffer()
-        table = pa.ipc.open_stream(file).read_all()  # its columns are stretches of the file, nothing is copied
-        self._chunks = table["ids"].chunks
-        # The whole file, seen as numbers: the ids are stretches of it, and between them are ones that nobody reads.
-        # One array for all stretches is what lets a batch be gathered in one go.
-        self.ids = np.frombuffer(file, dtype=np.int32, count=file.size // 4)
-        start = [np.zeros(0, dtype=np.int64)]
-        for chunk in self._chunks:
-            first = (chunk.values.buffers()[1].address - file.address) // 4
-            start.append(first + chunk.offsets.to_numpy()[:-1].astype(np.int64))
-        length = pc.list_value_length(table["ids"]).to_numpy()
-        kept = length > 0
-        self.start, self.length = np.concatenate(start)[kept], length[kept].astype(np.int64)
-        self.row, self.key = table["row"].to_numpy()[kept], table["key"].to_numpy()[kept]
-        self.dropped = int((~kept).sum())
+    def __init__(self, ids: np.ndarray, texts: np.ndarray, path: Path | None = None):
+        """Takes the ids of all texts, one after the other, and what there is to know of each (`ABOUT_A_TEXT`)."""
+        self.ids, self.path = ids, path
+        used = texts["length"] > 0
+        self.start = (np.cumsum(texts["length"]) - texts["length"])[used]
+        self.row, self.length, self.key = (texts[name][used] for name in ("row", "length", "key"))
+        self.dropped = int((~used).sum())
 
-    def __reduce__(self) -> tuple[type["Tokens"], tuple[Path]]:
-        return Tokens, (self.path,)  # a worker process maps the file too
+    def __reduce__(self) -> Any:
+        return (load_tokens, (self.path,)) if self.path else super().__reduce__()  # another process maps the file too
 
     def counts(self, vocab_size: int) -> np.ndarray:
         """Counts how often each token stands in the texts, (V,)."""
-        counts = np.zeros(vocab_size, dtype=np.int64)
-        for chunk in self._chunks:
-            counts += np.bincount(chunk.values.to_numpy(), minlength=vocab_size)
-        return counts
+        parts = (self.ids[start : start + IDS] for start in range(0, len(self.ids), IDS))
+        return sum((np.bincount(part, minlength=vocab_size) for part in parts), np.zeros(vocab_size, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class TokenisedText:
+    """Holds what the main process makes of a text, for all processes to learn from."""
+
+    source: Source
+    training: Tokens
+    validation: Tokens
+    documents: int  # to learn from
+    held_out: str  # says what is measured on
+
+
+def tokenise_text(text: Text, tokenizer: PreTrainedTokenizerBase) -> TokenisedText:
+    """Tokenises what is to be learnt of a text and what is held out; a text's rows are numbered by their document."""
+    training, validation = (
+        tokenise(rows["sentences"], tokenizer, document_numbers(rows), text.keys.get(part))
+        for part, rows in (("training", text.training), ("validation", text.validation))
+    )
+    documents = len(np.unique(document_numbers(text.training)))
+    return TokenisedText(text.source, training, validation, documents, text.held_out)
+
+
+def tokenise(
+    texts: Sequence[Any], tokenizer: PreTrainedTokenizerBase, numbers: np.ndarray | None = None, key: str | None = None
+) -> Tokens:
+    """Splits texts, without special tokens, or finds that the same texts were split by the same tokenizer before.
+
+    The result is kept where `datasets` keeps what it makes (`HF_DATASETS_CACHE`), in the folder `toybert`.
+
+    Args:
+        texts: at least one string or list of strings; a column of `datasets` never becomes Python objects as a whole.
+        numbers: of each of them, in place of its row.
+        key: stands for the texts and their numbers; without one, they are hashed.
+    """
+    rows = as_dataset(texts)
+    backend = json.loads(tokenizer.backend_tokenizer.to_str())  # type: ignore[attr-defined]
+    settings = {name: value for name, value in backend.items() if name not in ("truncation", "padding")}
+    how = json.dumps([CODE, tokenizers.__version__, settings, key or content_key(rows, numbers)])
+    name = f"{hashlib.sha256(how.encode()).hexdigest()}.npy"
+    return kept(name, lambda path: write_tokens(path, rows, tokenizer, numbers), lambda path: load_tokens(path))
+
+
+def tokenise_in_memory(
+    texts: Sequence[Any], tokenizer: PreTrainedTokenizerBase, numbers: np.ndarray | None = None
+) -> Tokens:
+    """Splits few texts, and keeps nothing on the disk."""
+    nothing = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=ABOUT_A_TEXT)
+    ids, about = zip(nothing, *encode_rows(as_dataset(texts), tokenizer, numbers), strict=True)
+    return Tokens(np.concatenate(ids), np.concatenate(about))
+
+
+def write_tokens(
+    path: Path, rows: datasets.Dataset, tokenizer: PreTrainedTokenizerBase, numbers: np.ndarray | None
+) -> None:
+    """Writes tokens: an array of all ids, as `np.save` does though only a part of them is there at a time, and one of
+    what there is to know of each text.
+    """
+    every, count = [np.zeros(0, dtype=ABOUT_A_TEXT)], 0
+    with path.open("wb") as file:
+        save_header(file, 0)
+        for ids, texts in encode_rows(rows, tokenizer, numbers):
+            file.write(ids.tobytes())
+            every, count = [*every, texts], count + len(ids)
+        np.save(file, np.concatenate(every))
+        file.seek(0)
+        save_header(file, count)
+
+
+def save_header(file: Any, count: int) -> None:
+    """Writes what `np.save` puts before so many ids; it is as long for any number of them."""
+    facts = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.int32)), "fortran_order": False, "shape": (count,)}
+    np.lib.format.write_array_header_1_0(file, facts)
+
+
+def load_tokens(path: Path) -> Tokens:
+    """Loads what `write_tokens` wrote; the ids stay in the file.
+
+    Raises:
+        FileNotFoundError: it is no longer there.
+    """
+    ids = np.load(path, mmap_mode="r")
+    with path.open("rb") as file:
+        file.seek(ids.offset + ids.nbytes)
+        return Tokens(np.asarray(ids), np.load(file), path)
+
+
+def as_dataset(texts: Sequence[Any]) -> datasets.Dataset:
+    """Turns texts into a dataset of one column; those of a column of `datasets` stay where they are."""
+    if isinstance(texts, datasets.Column) and isinstance(texts.source, datasets.Dataset):
+        return texts.source.select_columns(texts.column_name)
+    return datasets.Dataset.from_dict({"text": list(texts)})
+
+
+def content_key(rows: datasets.Dataset, numbers: np.ndarray | None) -> str:
+    """Hashes texts that have no key, the same in every process.
+
+    The fingerprint of `datasets` would be another one for the same text in another file.
+    """
+    digest = hashlib.sha256(b"" if numbers is None else numbers.tobytes())
+    for table in rows.with_format("arrow").iter(batch_size=ROWS):
+        for part in table.combine_chunks().to_batches():
+            digest.update(part.serialize())
+    return digest.hexdigest()
+
+
+def encode_rows(
+    rows: datasets.Dataset, tokenizer: PreTrainedTokenizerBase, numbers: np.ndarray | None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields the ids of some texts at a time, and what there is to know of each text."""
+    row = np.arange(len(rows)) if numbers is None else numbers
+    with tqdm(total=len(rows), desc="Tokenising", unit=" rows") as bar:
+        for first in range(0, len(rows), ROWS):
+            table = rows.with_format("arrow")[first : first + ROWS]
+            texts, of = table.column(0).combine_chunks(), row[first : first + ROWS]
+            if not pa.types.is_string(texts.type) and not pa.types.is_large_string(texts.type):
+                of, texts = np.repeat(of, pc.list_value_length(texts).to_numpy()), texts.flatten()
+            for start in range(0, len(texts), TEXTS):
+                yield encode(texts[start : start + TEXTS].to_pylist(), of[start : start + TEXTS], tokenizer)
+            bar.update(len(table))
+
+
+def encode(texts: list[str], row: np.ndarray, tokenizer: PreTrainedTokenizerBase) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the texts' ids, one after the other, and what there is to know of each text."""
+    only_ids = {"add_special_tokens": False, "return_attention_mask": False, "return_token_type_ids": False}
+    lists = tokenizer(texts, verbose=False, **only_ids)["input_ids"]
+    about = np.empty(len(texts), dtype=ABOUT_A_TEXT)
+    about["row"], about["length"] = row, [len(ids) for ids in lists]
+    ends = [0, *about["length"].cumsum().tolist()]
+    ids = np.fromiter(chain.from_iterable(lists), dtype=np.int32, count=ends[-1])
+    hashes = b"".join(hash_of(ids[start:end]) for start, end in pairwise(ends))
+    about["key"] = np.frombuffer(hashes, dtype=np.uint64)
+    return ids, about
 
 
 @dataclass
@@ -75,8 +203,7 @@ class Spans:
 def pack(tokens: Tokens, document: np.ndarray, room: int, several: bool = False) -> Spans:
     """Packs neighbouring sentences of a document into spans of at most `room` tokens; each token is in exactly one.
 
-    A sentence of more tokens becomes several spans. Sentences that are not neighbours in the file, as where one of its
-    chunks ends, are not packed together.
+    A sentence of more tokens becomes several spans.
 
     Args:
         document: the number of each sentence's document, (len(tokens.start),).
@@ -91,8 +218,8 @@ def pack(tokens: Tokens, document: np.ndarray, room: int, several: bool = False)
     if not len(begin):
         return Spans(begin, begin, document, tokens.key, 0)
 
-    breaks = np.flatnonzero((document[1:] != document[:-1]) | (begin[1:] != end[:-1])) + 1
-    edges = np.concatenate([[0], breaks, [len(begin)]])  # between stretches without a gap
+    breaks = np.flatnonzero(document[1:] != document[:-1]) + 1
+    edges = np.concatenate([[0], breaks, [len(begin)]])  # between documents
     stretch = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
     limit = np.full(len(edges) - 1, room)
     if several:
@@ -105,7 +232,7 @@ def pack(tokens: Tokens, document: np.ndarray, room: int, several: bool = False)
 
 
 def follow(after: np.ndarray) -> np.ndarray:
-    """Gives 0, after[0], after[after[0]] and so on, as long as they are places in the array."""
+    """Returns 0, after[0], after[after[0]] and so on, as long as they are places in the array."""
     visited = np.zeros(len(after), dtype=bool)
     place = 0
     while place < len(after):
@@ -115,7 +242,7 @@ def follow(after: np.ndarray) -> np.ndarray:
 
 
 def span_keys(ids: np.ndarray, start: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """Gives 64 bits of a hash of each span's ids."""
+    """Returns 64 bits of a hash of each span's ids."""
     pairs = zip(start, start + length, strict=True)
     return np.fromiter(
         (int.from_bytes(hash_of(ids[a:b]), "little") for a, b in pairs), dtype=np.uint64, count=len(start)
@@ -123,83 +250,5 @@ def span_keys(ids: np.ndarray, start: np.ndarray, length: np.ndarray) -> np.ndar
 
 
 def hash_of(ids: np.ndarray) -> bytes:
-    """Gives 64 bits of a hash of a text's ids."""
+    """Returns 64 bits of a hash of a text's ids."""
     return hashlib.blake2b(ids.tobytes(), digest_size=8).digest()
-
-
-def tokenise(texts: Sequence[Any], tokenizer: PreTrainedTokenizerBase) -> Tokens:
-    """Splits texts, without special tokens, or finds that the same texts were split by the same tokenizer before.
-
-    The result is kept where `datasets` keeps what it makes (`HF_DATASETS_CACHE`), in the folder `toybert`.
-
-    Args:
-        texts: at least one string or list of strings; a column of `datasets` never becomes Python objects as a whole.
-    """
-    rows = as_rows(texts)
-    key = content_key(rows, tokenizer)
-    path = Path(datasets.config.HF_DATASETS_CACHE) / "toybert" / f"{key}.arrow"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    tries = 0
-    while True:
-        try:
-            rows.with_format("arrow").map(
-                encode,
-                batched=True,
-                batch_size=ROWS,
-                with_indices=True,
-                remove_columns=rows.column_names,
-                fn_kwargs={"tokenizer": tokenizer},
-                cache_file_name=str(path),
-                new_fingerprint=key,
-                desc="Tokenising",
-            )
-            return Tokens(path)
-        except FileNotFoundError:  # a streamed run of the same text has just taken the file away, which it has mapped
-            tries += 1
-            if tries == TRIES:
-                raise
-
-
-def as_rows(texts: Sequence[Any]) -> datasets.Dataset:
-    """Gives texts as a dataset of one column; those of a column of `datasets` stay where they are."""
-    if isinstance(texts, datasets.Column) and isinstance(texts.source, datasets.Dataset):
-        return texts.source.select_columns(texts.column_name)
-    return datasets.Dataset.from_dict({"text": list(texts)})
-
-
-def content_key(rows: datasets.Dataset, tokenizer: PreTrainedTokenizerBase) -> str:
-    """Gives a name for what `encode` makes of these texts, the same in every process.
-
-    The fingerprint of `datasets` would be another one for the same text in another file, and, since a tokenizer
-    remembers how its last call padded and cut, for the same tokenizer after its first call.
-    """
-    backend = json.loads(tokenizer.backend_tokenizer.to_str())  # type: ignore[attr-defined]
-    settings = {name: value for name, value in backend.items() if name not in ("truncation", "padding")}
-    digest = hashlib.sha256(Path(__file__).read_bytes())  # the code below is part of it
-    digest.update(json.dumps([tokenizers.__version__, settings]).encode())
-    for table in rows.with_format("arrow").iter(batch_size=ROWS):
-        for part in table.combine_chunks().to_batches():
-            digest.update(part.serialize())
-    return digest.hexdigest()
-
-
-def encode(table: pa.Table, rows: Sequence[int], *, tokenizer: PreTrainedTokenizerBase) -> pa.Table:
-    """Gives each text's row, its ids, and a hash of them."""
-    texts, row = table.column(0).combine_chunks(), np.array(rows, dtype=np.int64)
-    if not pa.types.is_string(texts.type) and not pa.types.is_large_string(texts.type):
-        row = np.repeat(row, pc.list_value_length(texts).to_numpy())
-        texts = texts.flatten()
-    starts = range(0, max(len(texts), 1), TEXTS)
-    parts = [encode_some(texts[start : start + TEXTS].to_pylist(), tokenizer) for start in starts]
-    ids, keys = (pa.chunked_array(arrays) for arrays in zip(*parts, strict=True))
-    return pa.table({"row": row, "ids": ids, "key": keys})
-
-
-def encode_some(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> tuple[pa.Array, pa.Array]:
-    """Gives the texts' ids, and 64 bits of a hash of them."""
-    only_ids = {"add_special_tokens": False, "return_attention_mask": False, "return_token_type_ids": False}
-    lists = tokenizer(texts, verbose=False, **only_ids)["input_ids"] if texts else []
-    ends = np.cumsum([0, *(len(ids) for ids in lists)], dtype=np.int32)
-    flat = np.fromiter(chain.from_iterable(lists), dtype=np.int32, count=ends[-1])
-    hashes = b"".join(hash_of(flat[a:b]) for a, b in pairwise(ends))
-    return pa.ListArray.from_arrays(ends, flat), pa.array(np.frombuffer(hashes, dtype=np.uint64))

@@ -87,7 +87,7 @@ def save_learnt(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
 
 
 def load_learnt(kind: str, folder: Path) -> PreTrainedTokenizerBase:
-    """Gives back the tokenizer of a kind that was learnt before."""
+    """Loads the tokenizer of a kind that was learnt before."""
     if kind == "word":
         return type(load_tokenizer(ROOT)).from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)

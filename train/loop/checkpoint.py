@@ -1,6 +1,5 @@
 """Checkpoints that are whole or not there: written beside, flushed to the disk, renamed, and checked before use."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -13,17 +12,10 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
+from toybert.train.data.source import digest
+
 RECORD = "run.json"  # in the run's folder: its configuration
 MANIFEST = "manifest.json"  # in a checkpoint, written last: what belongs to it
-
-
-def digest(path: Path) -> str:
-    """Gives the SHA-256 of a file of any size."""
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(2**20):
-            found.update(part)
-    return found.hexdigest()
 
 
 def flush(path: Path) -> None:

@@ -13,20 +13,20 @@ from accelerate.utils import DistributedType, set_seed, tqdm
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
-from toybert.train.data.batches import Batches, DatasetBatches, shares_of, weighed
+from toybert.train.data.batches import Batches, DatasetBatches
 from toybert.train.hub.folders import save_hub_folder
 from toybert.train.hub.push import push
 from toybert.train.loop.checkpoint import (
-    RECORD,
     last_of,
     load_checkpoint,
     naming_the_last_checkpoint,
     save_checkpoint,
     write_whole,
 )
+from toybert.train.loop.losses import shares_of, weighed
 from toybert.train.loop.meter import Meter
 from toybert.train.loop.optim import make_optimizers, warmup_then_linear
-from toybert.train.loop.run import LoopOptions, configuration
+from toybert.train.loop.run import LoopOptions
 
 
 @dataclass
@@ -123,13 +123,9 @@ def train(
 
 
 def begin(options: LoopOptions, accelerator: Accelerator) -> None:
-    """Restores what was registered for checkpoints, or writes down what run this is; and starts the tracker."""
-    folder = Path(options.output_dir)
+    """Restores what was registered for checkpoints, where a run is resumed; and starts the tracker."""
     if options.resume:
-        load_checkpoint(accelerator, folder)
-    elif accelerator.is_main_process:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / RECORD, {**configuration(options, accelerator), "repo_id": options.repo_id})
+        load_checkpoint(accelerator, Path(options.output_dir))
     if options.report_to:
         told = {name: value for name, value in asdict(options).items() if isinstance(value, (int, float, str))}
         accelerator.init_trackers("toybert", told)

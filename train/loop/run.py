@@ -1,19 +1,33 @@
 """A run before its first step: what it can be told, whether its folder is free, and its accelerator."""
 
 import os
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from accelerate import Accelerator
 from accelerate.tracking import get_available_trackers
-from accelerate.utils import DistributedType, GradientAccumulationPlugin, LoggerType, ProjectConfiguration, set_seed
+from accelerate.utils import (
+    DistributedType,
+    GradientAccumulationPlugin,
+    InitProcessGroupKwargs,
+    LoggerType,
+    ProjectConfiguration,
+    broadcast_object_list,
+    set_seed,
+)
 from huggingface_hub.utils import validate_repo_id
 
 from toybert.train.cli import option
 from toybert.train.hub.push import check_login
-from toybert.train.loop.checkpoint import RECORD, digest, read_record
+from toybert.train.loop.checkpoint import RECORD, read_record, write_whole
+
+Made = TypeVar("Made")
+PATIENCE = timedelta(days=1)  # of the processes that wait while the main one reads a large text
 
 
 @dataclass(kw_only=True)
@@ -37,10 +51,6 @@ class LoopOptions:
     report_to: str | None = option("Log to tensorboard, wandb or another of accelerate's trackers too.", None)
     push_to_hub: bool = option("Upload output_dir when the run is done.", False)
     repo_id: str | None = option("Where to upload, such as me/toybert.", None)
-
-    def sources(self) -> list[Path]:
-        """Gives the files that the run learns from; a resume wants them unchanged."""
-        raise NotImplementedError
 
     def __post_init__(self) -> None:
         """Refuses what no run can do.
@@ -71,36 +81,57 @@ class LoopOptions:
             validate_repo_id(self.repo_id)
 
 
-def configuration(options: LoopOptions, accelerator: Accelerator) -> dict[str, Any]:
-    """Gives what has to be the same for a run to be resumed: the options, and the contents of what it learns from."""
-    free = ("output_dir", "resume", "report_to", "push_to_hub", "repo_id", "corpus", "model")
-    asked = {name: value for name, value in asdict(options).items() if name not in free}
-    sources: dict[str, list[str]] = {}  # files of one name may lie in several folders
-    for path in options.sources():
-        sources.setdefault(path.name, []).append(digest(path))
-    return {**asked, "num_processes": accelerator.num_processes, "sources": sources}
+def start(options: LoopOptions, sources: Callable[[], Mapping[str, list[str]]] = dict) -> Accelerator:
+    """Makes the Accelerator and claims the output folder, see `make_accelerator` and `claim_folder`."""
+    accelerator = make_accelerator(options)
+    on_main_process(accelerator, lambda: claim_folder(options, accelerator, sources()))
+    return accelerator
 
 
-def start(options: LoopOptions) -> Accelerator:
-    """Makes the Accelerator, seeds everything, and sees that the output folder is free for this run.
+def on_main_process(accelerator: Accelerator, make: Callable[[], Made]) -> Made:
+    """Calls a function on the main process alone, and returns on every process what it returned there.
 
     Raises:
-        ValueError: the folder holds a run and `resume` is off, or holds one of another configuration; or see
-            `make_accelerator`.
+        Exception: what the function raises, on the main process; the others end without a word.
+    """
+    outcome: list[Any] = [None, False]
+    failure = None
+    if accelerator.is_main_process:
+        try:
+            outcome = [make(), True]
+        except Exception as error:
+            failure = error
+    broadcast_object_list(outcome)
+    if failure:
+        raise failure
+    if not outcome[1]:
+        time.sleep(1)  # a launcher stops all processes when one has ended: the main one has something to say first
+        raise SystemExit(1)
+    return outcome[0]
+
+
+def claim_folder(options: LoopOptions, accelerator: Accelerator, sources: Mapping[str, list[str]]) -> None:
+    """Sees on the main process that the output folder is free for this run, and writes down what run it is.
+
+    Args:
+        sources: the hashes of the files that the run learns from, by their names; a resume wants the same.
+
+    Raises:
+        ValueError: the folder holds a run and `resume` is off, or holds one of another configuration.
         FileNotFoundError: there is no run to resume.
     """
-    accelerator = make_accelerator(options)
-    if options.push_to_hub and accelerator.is_main_process:
+    if options.push_to_hub:
         check_login()  # rather now than when all is done
-    set_seed(options.seed)
     folder = Path(options.output_dir)
     record = folder / RECORD
+    free = ("output_dir", "resume", "report_to", "push_to_hub", "repo_id", "corpus", "model")
+    asked = {name: value for name, value in asdict(options).items() if name not in free}
+    asked["num_processes"] = accelerator.num_processes
     if options.resume:
         if not record.is_file():
             raise FileNotFoundError(f"there is no run to resume in {folder}: it has no {RECORD}")
         began = read_record(folder)
-        asked = configuration(options, accelerator)
-        for name, found in asked.pop("sources").items():
+        for name, found in sources.items():
             if began["sources"].get(name) != found:
                 raise ValueError(f"{name} is no longer the file that the run in {folder} was started with")
         for name, value in asked.items():
@@ -109,12 +140,13 @@ def start(options: LoopOptions) -> Accelerator:
                     f"the run in {folder} was started with {name}={began.get(name)}, and can't go on with {value}"
                 )
         options.repo_id = options.repo_id or began.get("repo_id")  # for the card
-    elif folder.is_file():
+        return
+    if folder.is_file():
         raise ValueError(f"{folder} is a file: give another --output-dir")
-    elif folder.is_dir() and any(not path.name.startswith("run.") for path in folder.iterdir()):
+    if folder.is_dir() and any(not path.name.startswith("run.") for path in folder.iterdir()):
         raise ValueError(f"{folder} is not empty: resume the run in it with --resume, or give another --output-dir")
-    accelerator.wait_for_everyone()  # before the folder is written to
-    return accelerator
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(record, {**asked, "sources": sources, "repo_id": options.repo_id})
 
 
 def shares_a_cpu() -> bool:
@@ -123,7 +155,7 @@ def shares_a_cpu() -> bool:
 
 
 def make_accelerator(options: LoopOptions) -> Accelerator:
-    """Makes an Accelerator of all the processes that were started, with the tracker that was asked for.
+    """Makes an Accelerator of all the processes that were started, with the tracker that was asked for, and seeds them.
 
     Raises:
         ValueError: the tracker's package is missing, not all processes have found each other, or FSDP is to spread what
@@ -140,6 +172,7 @@ def make_accelerator(options: LoopOptions) -> Accelerator:
         ),
         log_with=options.report_to,
         project_config=ProjectConfiguration(str(folder), logging_dir=str(folder / "logs")),
+        kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENCE)],
     )
     started = int(os.environ.get("WORLD_SIZE", 1))
     if accelerator.num_processes < started:
@@ -149,4 +182,5 @@ def make_accelerator(options: LoopOptions) -> Accelerator:
         )
     if accelerator.distributed_type == DistributedType.FSDP and options.muon_learning_rate:
         raise ValueError("Muon needs whole matrices and FSDP spreads them: give --muon-learning-rate 0")
+    set_seed(options.seed)
     return accelerator
