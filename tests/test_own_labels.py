@@ -59,6 +59,10 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> str:
     return write(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
+def load_folder(folder: Path) -> dict[str, Table]:
+    return load_tables(find_tables(str(folder), None, {}))
+
+
 def table(**columns: list[Any]) -> Table:
     return Table(Dataset.from_dict(columns), "t.jsonl")
 
@@ -228,24 +232,24 @@ def test_what_is_no_text_is_named_with_its_row(tmp_path: Path, value: Any) -> No
 def test_a_folder_gives_its_files_or_what_datasets_finds_in_it(tmp_path: Path) -> None:
     for split in ("train", "test"):
         write(tmp_path / f"{split}.csv", "text,label\na,b\n")
-    tables = load_tables(find_tables(str(tmp_path), None, {}))
+    tables = load_folder(tmp_path)
     assert sorted(tables) == ["test", "train"]
     write(tmp_path / "train-1.CSV", "text,label\nNA,007\n")
     write(tmp_path / "about.json", "{}")
-    assert load_tables(find_tables(str(tmp_path), None, {}))["train"].rows[:] == {
+    assert load_folder(tmp_path)["train"].rows[:] == {
         "text": ["NA", "a"],
         "label": ["007", "b"],
     }
     write(tmp_path / "notes.csv", "text,label\na,b\n")
     with pytest.raises(ValueError, match=r"notes\.csv does not tell its split, as .*\.csv beside it does"):
-        load_tables(find_tables(str(tmp_path), None, {}))
+        load_folder(tmp_path)
     (tmp_path / "notes.csv").unlink()
     write(tmp_path / "train.tsv", "text\tlabel\na\tb\n")
     with pytest.raises(ValueError, match=r"has tables of several kinds, such as test\.csv and train\.tsv"):
-        load_tables(find_tables(str(tmp_path), None, {}))
+        load_folder(tmp_path)
     (tmp_path / "data").mkdir()
     Dataset.from_dict({"text": ["a"], "label": ["b"]}).to_parquet(tmp_path / "data" / "data" / "train-0.parquet")
-    assert load_tables(find_tables(str(tmp_path / "data"), None, {}))["train"].rows["text"][:] == ["a"]
+    assert load_folder(tmp_path / "data")["train"].rows["text"][:] == ["a"]
 
 
 def test_a_tenth_of_each_class_is_held_out_and_no_class_is_lost() -> None:

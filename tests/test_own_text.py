@@ -24,7 +24,7 @@ from transformers import (
 
 from toybert.tokenization_toybert import ToyBertTokenizer
 from toybert.train import cli, evaluate
-from toybert.train.data import tables, tokens
+from toybert.train.data import source, tables, tokens
 from toybert.train.data import text as documents
 from toybert.train.data.datasets import MaskedWordDataset, PretrainDataset
 from toybert.train.data.sentences import PIECE, STRETCH, document_numbers
@@ -303,6 +303,47 @@ def test_a_run_leaves_a_folder_that_loads_and_says_what_it_learnt_from(run: Path
     assert "- held out to measure on: 2 of 40 documents, chosen at random (seed 0), " in card
     assert "unknown to it are 0.0% of the training text and " in card
     assert "| validation: next sentence | " in card
+
+
+@pytest.mark.parametrize("name", ["mine.txt", "mine.csv", "train.jsonl"])
+def test_text_is_hashed_once(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One hash of a file serves the run's record, what was read of it before, and the tokens."""
+    (tmp_path / "corpus").mkdir()
+    rows = [f'"{" . ".join(sentences)}"' for sentences in DOCUMENTS]
+    texts = {
+        "mine.txt": TEXT,
+        "mine.csv": "\n".join(["text", *rows]),
+        "train.jsonl": "".join(json.dumps({"sentences": sentences}) + "\n" for sentences in DOCUMENTS),
+    }
+    write(tmp_path / "corpus" / name, texts[name])
+    hashed: list[str] = []
+
+    def digest(path: Path, digest: Any = source.digest) -> str:
+        hashed.append(path.name)
+        return digest(path)
+
+    monkeypatch.setattr(source, "digest", digest)
+    monkeypatch.setattr(tables, "digest", digest)
+    monkeypatch.setattr(tokens, "content_key", lambda *_: pytest.fail("hashed the text again"))
+    pretrain(str(tmp_path / "corpus"), tmp_path / "run", nsp=False)
+    assert hashed == [name]
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["sources"].keys() == {name}
+    evaluate.own_text(tmp_path / "run", str(tmp_path / "corpus"), pairs=False)
+    assert hashed == [name, name]  # a new process, as it were
+
+
+def test_tokens_of_another_text_or_another_part_are_not_taken_for_these(tmp_path: Path) -> None:
+    """The hash of a file and how it is read stand for its text, so all that changes the text has to change them."""
+    path = tmp_path / "mine.txt"
+    write(path, TEXT)
+    keys = [load_whole(path).keys, load_whole(path, seed=1).keys, load_whole(path, pairs=False).keys]
+    keys += [load_whole(path, split_sentences=True).keys, load_whole(path, split_sentences=True, language="fr").keys]
+    write(path, TEXT.replace("red", "odd"))
+    keys.append(load_whole(path).keys)
+    every = [key for some in keys for key in some.values()]
+    assert len(set(every)) == len(every) == 2 * 6
+    write(path, TEXT)
+    assert load_whole(path).keys == keys[0]
 
 
 def test_evaluation_reads_the_text_as_the_run_did(

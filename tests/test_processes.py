@@ -78,10 +78,10 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def launch(*arguments: str) -> str:
-    """Starts two processes as the README says, and gives what they print."""
+def start(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Starts two processes as the README says."""
     command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", CONFIGS / "cpu_two_processes.yaml"]
-    done = subprocess.run(
+    return subprocess.run(
         [*command, "-m", "toybert.train.pretrain", *arguments],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL,
@@ -89,6 +89,11 @@ def launch(*arguments: str) -> str:
         text=True,
         encoding="utf-8",
     )
+
+
+def launch(*arguments: str) -> str:
+    """Lets two processes run to their end, and returns what they print."""
+    done = start(*arguments)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
 
@@ -143,6 +148,21 @@ def test_two_processes_resume_to_the_very_same_run(stories: str, tmp_path: Path)
     assert history(resumed) == history(tmp_path / "whole")
     weights, others = (load_file(folder / "model.safetensors") for folder in (resumed, tmp_path / "whole"))
     assert all(torch.equal(weights[name], others[name]) for name in others)
+
+
+@pytest.mark.slow
+def test_what_is_wrong_with_the_text_ends_both_processes_with_one_message(stories: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_bytes(b"fine\ncaf\xe9\n")
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "mine").touch()
+    for corpus, folder, message in (
+        (str(tmp_path / "bad.txt"), tmp_path / "run", "error: line 2 of "),
+        (stories, tmp_path / "taken", f"error: {tmp_path / 'taken'} is not empty"),
+    ):
+        done = start("--output-dir", f"{folder}", "--corpus", corpus)
+        assert done.returncode != 0
+        assert done.stderr.count(message) == 1
+        assert done.stderr.count("error: ") == 1
 
 
 @pytest.mark.slow

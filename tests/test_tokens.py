@@ -207,6 +207,7 @@ def test_a_hundred_thousand_sentences_take_less_than_100_mb(tmp_path: Path) -> N
 
 PROCESSES = """
 import os, sys
+from pathlib import Path
 from toybert.train.data import tokens
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 
@@ -214,13 +215,18 @@ def encode(*arguments, encode=tokens.encode, **named):
     print("tokenised by", os.environ["RANK"], flush=True)
     return encode(*arguments, **named)
 
+def watch(event, arguments):
+    if event == "open" and str(arguments[0]).startswith(sys.argv[1]):
+        print("read by", os.environ["RANK"], flush=True)
+
 tokens.encode = encode
+sys.addaudithook(watch)
 train_pretraining(PretrainOptions(output_dir=sys.argv[2], corpus=sys.argv[1], epochs=1))
 """
 
 
 @pytest.mark.slow
-def test_of_two_processes_one_tokenises(tmp_path: Path) -> None:
+def test_of_two_processes_one_reads_and_tokenises(tmp_path: Path) -> None:
     documents = [[f"the cat number {i} is {word}." for word in ("red", "old", "here")] for i in range(40)]
     corpus = write_corpus(tmp_path / "corpus", documents)
     (tmp_path / "script.py").write_text(PROCESSES)
@@ -240,6 +246,7 @@ def test_of_two_processes_one_tokenises(tmp_path: Path) -> None:
     assert "training on 2 x cpu" in done.stdout
     # The validation documents are the training documents: there is but one text to tokenise.
     assert [line for line in done.stdout.splitlines() if "tokenised" in line] == ["tokenised by 0"]
+    assert {line for line in done.stdout.splitlines() if "read by" in line} == {"read by 0"}
 
 
 @pytest.mark.parametrize("times", [1, 4, 5])

@@ -6,7 +6,7 @@ import platform
 import resource
 import sys
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -158,7 +158,7 @@ def recipe_of(options: PretrainOptions | FinetuneOptions) -> dict[str, Any]:
     """Gives the options that make the result what it is."""
     left_out = {"output_dir", "resume", "push_to_hub", "repo_id", "corpus", "model", "checkpoint_every"}
     left_out |= {"text_column", "label_column"}
-    return {name: value for name, value in vars(options).items() if name not in left_out and value is not None}
+    return {name: value for name, value in asdict(options).items() if name not in left_out and value is not None}
 
 
 def peak_memory_mb() -> float:

@@ -111,8 +111,9 @@ class FinetuneOptions(LoopOptions):
         """Where the labelled rows are."""
         return find_tables(self.corpus, self.corpus_config, self.files())
 
+    @cached_property
     def sources(self) -> dict[str, list[str]]:
-        """Returns the hashes of the files that the run learns from, by their names."""
+        """The hashes of the files that the run learns from, by their names."""
         checkpoint = [Path(self.model) / name for name in ("model.safetensors", "tokenizer.json")]
         # Of a Hub id there are no files here.
         return {**self.source.record(), **by_content(path for path in checkpoint if path.is_file())}
@@ -130,7 +131,7 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     tokenizer, config = load_tokenizer(checkpoint), load_config(checkpoint)
     check_vocabulary(tokenizer, config, options.model)
     check_head(config, labels, options.model)
-    accelerator = start(options, options.sources)
+    accelerator = start(options)
 
     with accelerator.main_process_first():  # it tokenises, the others find what it made
         data = make_datasets(tables, encoded, options.texts(), tokenizer, longest_input(tokenizer, config))

@@ -159,7 +159,8 @@ def prepare(options: PretrainOptions, accelerator: Accelerator) -> TokenisedText
     source = find_source(options)
     text = load_head(source) if options.streaming else load_text(source, seed=options.seed, pairs=options.nsp)
     weights = [Path(options.init_from) / "model.safetensors"] if options.init_from else []
-    claim_folder(options, accelerator, text.record | by_content(path for path in weights if path.is_file()))
+    options.sources = text.record | by_content(path for path in weights if path.is_file())
+    claim_folder(options, accelerator)
     folder = Path(options.output_dir) / VOCABULARY
     if not options.init_from and not (options.resume and folder.is_dir()):
         how = options.vocab_size, options.min_frequency, options.max_length

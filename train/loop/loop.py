@@ -17,6 +17,7 @@ from toybert.train.data.batches import Batches, DatasetBatches
 from toybert.train.hub.folders import save_hub_folder
 from toybert.train.hub.push import push
 from toybert.train.loop.checkpoint import (
+    RECORD,
     last_of,
     load_checkpoint,
     naming_the_last_checkpoint,
@@ -26,7 +27,7 @@ from toybert.train.loop.checkpoint import (
 from toybert.train.loop.losses import shares_of, weighed
 from toybert.train.loop.meter import Meter
 from toybert.train.loop.optim import make_optimizers, warmup_then_linear
-from toybert.train.loop.run import LoopOptions
+from toybert.train.loop.run import LoopOptions, configuration
 
 
 @dataclass
@@ -123,9 +124,13 @@ def train(
 
 
 def begin(options: LoopOptions, accelerator: Accelerator) -> None:
-    """Restores what was registered for checkpoints, where a run is resumed; and starts the tracker."""
+    """Restores what was registered for checkpoints, or writes down what run this is; and starts the tracker."""
+    folder = Path(options.output_dir)
     if options.resume:
-        load_checkpoint(accelerator, Path(options.output_dir))
+        load_checkpoint(accelerator, folder)
+    elif accelerator.is_main_process:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / RECORD, {**configuration(options, accelerator), "repo_id": options.repo_id})
     if options.report_to:
         told = {name: value for name, value in asdict(options).items() if isinstance(value, (int, float, str))}
         accelerator.init_trackers("toybert", told)

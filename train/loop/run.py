@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from huggingface_hub.utils import validate_repo_id
 
 from toybert.train.cli import option
 from toybert.train.hub.push import check_login
-from toybert.train.loop.checkpoint import RECORD, read_record, write_whole
+from toybert.train.loop.checkpoint import RECORD, read_record
 
 Made = TypeVar("Made")
 PATIENCE = timedelta(days=1)  # of the processes that wait while the main one reads a large text
@@ -51,6 +52,11 @@ class LoopOptions:
     report_to: str | None = option("Log to tensorboard, wandb or another of accelerate's trackers too.", None)
     push_to_hub: bool = option("Upload output_dir when the run is done.", False)
     repo_id: str | None = option("Where to upload, such as me/toybert.", None)
+
+    @cached_property
+    def sources(self) -> Mapping[str, list[str]]:
+        """The hashes of the files that the run learns from, by their names; a resume wants them unchanged."""
+        return {}
 
     def __post_init__(self) -> None:
         """Refuses what no run can do.
@@ -81,10 +87,17 @@ class LoopOptions:
             validate_repo_id(self.repo_id)
 
 
-def start(options: LoopOptions, sources: Callable[[], Mapping[str, list[str]]] = dict) -> Accelerator:
+def configuration(options: LoopOptions, accelerator: Accelerator) -> dict[str, Any]:
+    """Returns what has to be the same for a run to be resumed: the options, and the contents of what it learns from."""
+    free = ("output_dir", "resume", "report_to", "push_to_hub", "repo_id", "corpus", "model")
+    asked = {name: value for name, value in asdict(options).items() if name not in free}
+    return {**asked, "num_processes": accelerator.num_processes, "sources": options.sources}
+
+
+def start(options: LoopOptions) -> Accelerator:
     """Makes the Accelerator and claims the output folder, see `make_accelerator` and `claim_folder`."""
     accelerator = make_accelerator(options)
-    on_main_process(accelerator, lambda: claim_folder(options, accelerator, sources()))
+    on_main_process(accelerator, lambda: claim_folder(options, accelerator))
     return accelerator
 
 
@@ -110,11 +123,8 @@ def on_main_process(accelerator: Accelerator, make: Callable[[], Made]) -> Made:
     return outcome[0]
 
 
-def claim_folder(options: LoopOptions, accelerator: Accelerator, sources: Mapping[str, list[str]]) -> None:
-    """Sees on the main process that the output folder is free for this run, and writes down what run it is.
-
-    Args:
-        sources: the hashes of the files that the run learns from, by their names; a resume wants the same.
+def claim_folder(options: LoopOptions, accelerator: Accelerator) -> None:
+    """Sees on the main process that the output folder is free for this run, or holds this run where it is resumed.
 
     Raises:
         ValueError: the folder holds a run and `resume` is off, or holds one of another configuration.
@@ -123,15 +133,11 @@ def claim_folder(options: LoopOptions, accelerator: Accelerator, sources: Mappin
     if options.push_to_hub:
         check_login()  # rather now than when all is done
     folder = Path(options.output_dir)
-    record = folder / RECORD
-    free = ("output_dir", "resume", "report_to", "push_to_hub", "repo_id", "corpus", "model")
-    asked = {name: value for name, value in asdict(options).items() if name not in free}
-    asked["num_processes"] = accelerator.num_processes
     if options.resume:
-        if not record.is_file():
+        if not (folder / RECORD).is_file():
             raise FileNotFoundError(f"there is no run to resume in {folder}: it has no {RECORD}")
-        began = read_record(folder)
-        for name, found in sources.items():
+        began, asked = read_record(folder), configuration(options, accelerator)
+        for name, found in asked.pop("sources").items():
             if began["sources"].get(name) != found:
                 raise ValueError(f"{name} is no longer the file that the run in {folder} was started with")
         for name, value in asked.items():
@@ -140,13 +146,10 @@ def claim_folder(options: LoopOptions, accelerator: Accelerator, sources: Mappin
                     f"the run in {folder} was started with {name}={began.get(name)}, and can't go on with {value}"
                 )
         options.repo_id = options.repo_id or began.get("repo_id")  # for the card
-        return
-    if folder.is_file():
+    elif folder.is_file():
         raise ValueError(f"{folder} is a file: give another --output-dir")
-    if folder.is_dir() and any(not path.name.startswith("run.") for path in folder.iterdir()):
+    elif folder.is_dir() and any(not path.name.startswith("run.") for path in folder.iterdir()):
         raise ValueError(f"{folder} is not empty: resume the run in it with --resume, or give another --output-dir")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(record, {**asked, "sources": sources, "repo_id": options.repo_id})
 
 
 def shares_a_cpu() -> bool:
