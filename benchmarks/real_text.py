@@ -36,10 +36,11 @@ from transformers import (
 from benchmarks import CORES, common, peers
 from benchmarks.real_summary import on_tales, shares
 from toybert.train.data.vocabulary import learn_tokenizer
-from toybert.train.evaluate import own_text, pretraining_report
+from toybert.train.evaluate import own_text
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub.folders import load_config, load_tokenizer, save_hub_folder
 from toybert.train.measure.baselines import bigrams
+from toybert.train.measure.pretraining import pretraining_report
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 
 Rows = list[tuple[str, str]]  # text, label

@@ -15,7 +15,7 @@ from toybert.modeling_toybert import ToyBertForPreTraining, ToyBertForSequenceCl
 from toybert.tokenization_toybert import ToyBertTokenizer
 from toybert.train.data.batches import evaluation_loader
 from toybert.train.data.datasets import FinetuneDataset, PretrainDataset
-from toybert.train.evaluate import related_documents, table
+from toybert.train.evaluate import format_results
 from toybert.train.loop.loop import Progress
 from toybert.train.measure import baselines, plots
 from toybert.train.measure.baselines import (
@@ -28,7 +28,7 @@ from toybert.train.measure.baselines import (
     word_pair_features,
 )
 from toybert.train.measure.classification import evaluate_classification
-from toybert.train.measure.pretraining import content_words, evaluate_pretraining, fill_mask
+from toybert.train.measure.pretraining import content_words, evaluate_pretraining, fill_mask, related_documents
 
 DOCUMENTS = [
     [f"the {thing} {i} was {word} ." for word in ("red", "old", "big")] for i in range(30) for thing in ("cat", "dog")
@@ -227,7 +227,7 @@ def test_sample_predictions_are_words_with_falling_probabilities(
     words, probabilities = zip(*sample["words"], strict=True)
     assert set(words) <= tokenizer.get_vocab().keys()
     assert list(probabilities) == sorted(probabilities, reverse=True)
-    assert "the [MASK] was red ." in table({"mlm": {"accuracy": 0.5}, "samples": [sample]})
+    assert "the [MASK] was red ." in format_results({"mlm": {"accuracy": 0.5}, "samples": [sample]})
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_held_out_losses_are_shown_whole_and_the_epoch_that_is_kept_is_marked(
 def test_a_curve_has_each_step_once_in_order_and_leaves_out_what_is_no_number() -> None:
     _, axes = plots.plt.subplots()
     entries = [{"step": s, "loss": v} for s, v in ((3, 1.0), (1, 3.0), (2, float("nan")), (3, 0.5))]
-    plots.curve(axes, entries, [], "loss", "title")
+    plots.loss_curve(axes, plots.points(entries, "loss"), [], "title")
     assert axes.lines[0].get_xydata().tolist() == [[1, 3.0], [3, 0.5]]
     assert (axes.get_xlabel(), axes.get_title()) == ("optimiser step", "title")
     assert "cross-entropy" in axes.get_ylabel()

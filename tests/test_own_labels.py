@@ -23,11 +23,11 @@ from toybert.train import evaluate, finetune
 from toybert.train.data.datasets import FinetuneDataset
 from toybert.train.data.labels import MULTI, REGRESSION, SINGLE, learn_labels
 from toybert.train.data.source import find_tables
-from toybert.train.data.tables import Table, hold_out, load_tables
+from toybert.train.data.tables import Table, load_tables, stratified_split
 from toybert.train.data.tables import load_file as load_table_file
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.loop.best import Best
-from toybert.train.measure.classification import beside, compare, measure
+from toybert.train.measure.classification import compute_metrics, format_comparison, with_baseline
 from toybert.train.measure.plots import plot_confusion, plt
 
 COLOURS = ("the house was red.", "the house was green.", "the house was old.")
@@ -153,7 +153,9 @@ def test_labels_that_cannot_be_learnt_are_named(values: list[Any], how: dict[str
 
 def test_a_label_that_training_lacks_is_named() -> None:
     labels = learn_labels(table(label=["a", "b"]), "label", None, None)
-    with pytest.raises(ValueError, match=r"row 2 of t\.jsonl has the label 'c', which training lacks: it has a, b"):
+    with pytest.raises(
+        ValueError, match=r"row 2 of t\.jsonl has the label 'c', which no training row has: they have a, b"
+    ):
         labels.encode(table(label=["a", "c"]))
     assert labels.encode_if_given(table(text=["x"])) is None
     assert labels.encode_if_given(table(label=[None, ""])) is None
@@ -254,13 +256,13 @@ def test_a_folder_gives_its_files_or_what_datasets_finds_in_it(tmp_path: Path) -
 
 def test_a_tenth_of_each_class_is_held_out_and_no_class_is_lost() -> None:
     classes = np.repeat([0, 1, 2], [50, 20, 1])
-    kept, held = hold_out(classes, 71, 0.1, seed=0)
+    kept, held = stratified_split(classes, 0.1, seed=0)
     assert np.bincount(classes[held], minlength=3).tolist() == [5, 2, 0]
     assert sorted([*kept, *held]) == list(range(71))
-    assert not np.array_equal(held, hold_out(classes, 71, 0.1, seed=1)[1])
-    assert [len(rows) for rows in hold_out(None, 3, 0.1, seed=0)] == [2, 1]
+    assert not np.array_equal(held, stratified_split(classes, 0.1, seed=1)[1])
+    assert [len(rows) for rows in stratified_split(np.zeros(3), 0.1, seed=0)] == [2, 1]
     with pytest.raises(ValueError, match="nothing to hold out of 1 row"):
-        hold_out(None, 1, 0.1, seed=0)
+        stratified_split(np.zeros(1), 0.1, seed=0)
 
 
 # Rows
@@ -298,37 +300,39 @@ def test_rows_that_are_cut_or_left_out_are_counted(model: str) -> None:
 def test_figures_of_classes_are_those_of_scikit_learn() -> None:
     random = torch.Generator().manual_seed(0)
     logits, truth = torch.randn(60, 3, generator=random), torch.randint(0, 3, (60,), generator=random)
-    figures = measure(logits, truth, ["a", "b", "c"])
+    figures = compute_metrics(logits, truth, ["a", "b", "c"])
     predicted = logits.argmax(1)
     assert figures["accuracy"] == pytest.approx((predicted == truth).float().mean().item())
     assert figures["macro_f1"] == pytest.approx(f1_score(truth, predicted, average="macro"))
     recall = [figures[f"recall_{name}"] for name in "abc"]
     assert recall == pytest.approx(recall_score(truth, predicted, average=None).tolist())
-    assert "recall_d" not in measure(torch.randn(60, 4), truth, ["a", "b", "c", "d"])  # it does not occur
+    assert "recall_d" not in compute_metrics(torch.randn(60, 4), truth, ["a", "b", "c", "d"])  # it does not occur
 
 
 def test_figures_of_several_labels_and_of_numbers() -> None:
     logits = torch.tensor([[2.0, -1.0], [1.0, 1.0], [-1.0, -1.0], [-2.0, 3.0]])
     truth = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
-    figures = measure(logits, truth, ["a", "b"])
+    figures = compute_metrics(logits, truth, ["a", "b"])
     assert (figures["exact_match"], figures["micro_f1"]) == (0.75, pytest.approx(6 / 7))
     assert figures["macro_f1"] == pytest.approx((1 + 2 / 3) / 2)
     assert (figures["recall_a"], figures["recall_b"]) == (1.0, 1.0)
     predicted, target = torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([1.0, 3.0, 3.5])
-    figures = measure(predicted, target, ["stars"])
+    figures = compute_metrics(predicted, target, ["stars"])
     assert figures["loss"] == pytest.approx((0 + 1 + 0.25) / 3)
     assert figures["pearson"] == pytest.approx(stats.pearsonr(predicted[:, 0], target).statistic)
     assert figures["spearman"] == pytest.approx(1.0)
-    assert measure(torch.ones(3, 1), target, ["stars"])["pearson"] == 0.0  # who always says the same knows nothing
+    assert (
+        compute_metrics(torch.ones(3, 1), target, ["stars"])["pearson"] == 0.0
+    )  # who always says the same knows nothing
 
 
 def test_the_baseline_says_what_is_commonest_in_training() -> None:
     training, truth = torch.tensor([0, 1, 1, 1]), torch.tensor([0, 0, 1])
-    assert compare(torch.randn(3, 2), truth, training, ["a", "b"])["baseline"]["accuracy"] == pytest.approx(1 / 3)
-    numbers = compare(torch.randn(2, 1), torch.tensor([1.0, 3.0]), torch.tensor([2.0, 4.0]), ["x"])["baseline"]
+    assert with_baseline(torch.randn(3, 2), truth, training, ["a", "b"])["baseline"]["accuracy"] == pytest.approx(1 / 3)
+    numbers = with_baseline(torch.randn(2, 1), torch.tensor([1.0, 3.0]), torch.tensor([2.0, 4.0]), ["x"])["baseline"]
     assert numbers["loss"] == pytest.approx((4 + 0) / 2)
     held = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
-    assert compare(torch.randn(3, 2), held, held, ["a", "b"])["baseline"]["exact_match"] == pytest.approx(2 / 3)
+    assert with_baseline(torch.randn(3, 2), held, held, ["a", "b"])["baseline"]["exact_match"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("classes", [2, 20])
@@ -502,7 +506,7 @@ def test_a_bad_test_file_is_refused_before_anything_is_written(run: Callable, tm
     train = write(tmp_path / "train.csv", "text,label\nthe dog,x\nthe cat,y\n")
     for content, message in (
         ("text,label\na,z\n", "has the label 'z'"),
-        ("text\n \n", "is of no use: no text has a word"),
+        ("text\n \n", "test.csv cannot be used: no text has a word"),
     ):
         with pytest.raises(ValueError, match=message):
             run(train_file=train, test_file=write(tmp_path / "test.csv", content))
@@ -526,7 +530,7 @@ def test_of_many_classes_the_lowest_recalls_are_listed() -> None:
     names = [f"kind {number}" for number in range(30)]
     labels = torch.arange(30)
     logits = torch.nn.functional.one_hot((labels + (labels % 10 == 7)) % 30, 30).float()  # three are taken for others
-    listed = beside(compare(logits, labels, labels, names), "training").splitlines()
+    listed = format_comparison(with_baseline(logits, labels, labels, names), "training").splitlines()
     assert listed[0].endswith("the commonest class in training")
     assert sum("recall" in line for line in listed) == 21
     assert all("0.000" in line for line in listed if re.search("kind [0-9]*7 ", line))
@@ -546,9 +550,9 @@ def test_a_classifier_goes_on_with_its_head_and_says_so(
     run(train_file=first)
     start = str(tmp_path / "run")
     run(train_file=first, model=start, output_dir=str(tmp_path / "again"))
-    assert "its head goes on" not in capsys.readouterr().out
+    assert "goes on with its head" not in capsys.readouterr().out
     run(train_file=other, model=start, output_dir=str(tmp_path / "on"))
-    assert f"{start} is a classifier, x, y, and its head goes on from there" in capsys.readouterr().out
+    assert f"{start} is a classifier of x, y: the training goes on with its head" in capsys.readouterr().out
 
 
 def test_a_classifier_of_other_classes_is_no_start(run: Callable, tmp_path: Path) -> None:
@@ -572,7 +576,7 @@ def test_a_fine_tuned_folder_is_evaluated_on_any_file(
     assert found["baseline"]["accuracy"] == 0.5
     assert "macro f1" in capsys.readouterr().out
     monkeypatch.setattr("sys.argv", arguments[:2])
-    with pytest.raises(ValueError, match="tells a, b, not sentiment: give a --test-file"):
+    with pytest.raises(ValueError, match="is a classifier of a, b, not of sentiment: give a --test-file"):
         evaluate.main()
 
 

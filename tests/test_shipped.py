@@ -14,8 +14,9 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
 from toybert.configuration_toybert import ToyBertConfig
 from toybert.train.data.source import CORPORA
 from toybert.train.data.tables import load_corpus
-from toybert.train.evaluate import classification_report, pretraining_report
 from toybert.train.hub.folders import ROOT
+from toybert.train.measure.classification import sentiment_report
+from toybert.train.measure.pretraining import pretraining_report
 
 RESULTS = json.loads((ROOT / "figures" / "results.json").read_text(encoding="utf-8"))
 # The sums of floats differ a little between machines, and a near tie may fall the other way.
@@ -30,7 +31,7 @@ def test_the_pretrained_checkpoint_has_the_figures_that_are_shipped() -> None:
 
 def test_the_sentiment_checkpoint_has_the_figures_that_are_shipped() -> None:
     corpus = load_corpus(CORPORA / "sentiment", ["text", "label"])
-    report = classification_report(ROOT / "sentiment", corpus, Accelerator())
+    report = sentiment_report(ROOT / "sentiment", corpus, Accelerator())
     assert report["sentiment"] == pytest.approx(RESULTS["sentiment"], **CLOSE)
 
 

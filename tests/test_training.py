@@ -208,7 +208,7 @@ def test_the_whole_story_resumes_where_it_was_interrupted(
     def interrupt(*arguments: Any) -> None:
         raise KeyboardInterrupt
 
-    for place, name in ((loop, "save_checkpoint"), (story, "train_finetuning"), (story, "classification_report")):
+    for place, name in ((loop, "save_checkpoint"), (story, "train_finetuning"), (story, "sentiment_report")):
         with monkeypatch.context() as patch:
             patch.setattr(place, name, interrupt)
             resume = (tmp_path / "again").exists()

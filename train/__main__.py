@@ -17,12 +17,14 @@ from transformers import AutoModelForPreTraining
 
 from toybert.train import cli, finetune, pretrain
 from toybert.train.data.checks import check_labels
-from toybert.train.data.labelled import SENTIMENT
+from toybert.train.data.labels import SENTIMENT
 from toybert.train.data.tables import load_corpus
-from toybert.train.evaluate import classification_report, pretraining_report, table
+from toybert.train.evaluate import format_results
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub.folders import load_model, load_tokenizer
 from toybert.train.measure import plots
+from toybert.train.measure.classification import sentiment_report
+from toybert.train.measure.pretraining import pretraining_report
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 
 ATTENTION_EXAMPLE = ("Anna lost the key of her house.", "She looked for it in the garden.")
@@ -108,9 +110,9 @@ def train_all(options: Options) -> dict[str, Any]:
     accelerator = Accelerator()
     results = {
         **pretraining_report(folder, stories, accelerator),
-        **classification_report(folder / "sentiment", sentiment, accelerator),
+        **sentiment_report(folder / "sentiment", sentiment, accelerator),
     }
-    print(table(results))
+    print(format_results(results))
 
     print("\n4/4 drawing", flush=True)
     draw(folder)

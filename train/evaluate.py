@@ -1,4 +1,4 @@
-"""Measures a checkpoint on held-out text, each figure beside what can be had without a network."""
+"""Measures a checkpoint on held-out text, and baselines that need no network beside it."""
 
 import argparse
 import json
@@ -8,52 +8,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from accelerate import Accelerator
 from datasets import Dataset as TextDataset
-from datasets import DatasetDict
-from torch import nn
-from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, AutoModelForSequenceClassification
 
 from toybert.train import cli
-from toybert.train.data.batches import evaluation_loader
-from toybert.train.data.checks import check_labels
-from toybert.train.data.datasets import FinetuneDataset, MaskedWordDataset, PretrainDataset
-from toybert.train.data.labelled import SENTIMENT, make_datasets
-from toybert.train.data.labels import SINGLE, Labels, shortened
-from toybert.train.data.sentences import document_numbers
+from toybert.train.data.labels import SINGLE, Labels
 from toybert.train.data.source import CORPORA, TextOptions, find_source
 from toybert.train.data.stream import load_head
 from toybert.train.data.tables import Table, load_corpus, load_file
 from toybert.train.data.text import Text, load_text
-from toybert.train.hub.folders import check_vocabulary, load_config, load_model, load_tokenizer, longest_input, pinned
+from toybert.train.hub.folders import load_config, pinned
 from toybert.train.loop.checkpoint import RECORD, read_record
 from toybert.train.loop.run import on_main_process, shares_a_cpu
-from toybert.train.measure import baselines
-from toybert.train.measure.classification import beside, compare, evaluate_classification, predict
-from toybert.train.measure.pretraining import content_words, evaluate_pretraining, fill_mask
+from toybert.train.measure.classification import file_report, format_comparison, sentiment_report
+from toybert.train.measure.pretraining import pretraining_report
 
-FEWEST_FOR_HARD = 100  # documents; among fewer, some have no other that shares a person or the topic
-# Sample sentences: the two about Tom have the same word slot in different company, the two after them want one word in
-# its two senses, and the last shows what the model does not know.
-PROMPTS = (
-    "The dog heard it and [MASK].",
-    "Anna turned the [MASK], and the door opened.",
-    "Tom went to the [MASK] to fish.",
-    "Tom went to the [MASK] to buy apples.",
-    "She sat on the [MASK] by the river.",
-    "Ben put his money in the [MASK].",
-    "In spring the tree had green [MASK].",
-)
-
-
-def related_documents(documents: TextDataset) -> np.ndarray | None:
-    """Marks, bool (documents, documents), those that share a person or the topic; None if the corpus names none."""
-    if not {"script", "people"} <= set(documents.column_names):
-        return None
-    scripts, people = np.array(documents["script"]), [set(names or ()) for names in documents["people"]]
-    shared = np.array([[bool(a & b) for b in people] for a in people])
-    return shared | (scripts[:, None] == scripts[None])
+PRETRAINED = ("ToyBertForPreTraining", "ToyBertForMaskedLM")
+CLASSIFIER = "ToyBertForSequenceClassification"
 
 
 def record_of(folder: str | Path) -> dict[str, Any]:
@@ -90,105 +61,30 @@ def check_unchanged(text: Text, known: Mapping[str, Any]) -> None:
             )
 
 
-def pretraining_report(
-    folder: str | Path, corpus: Mapping[str, TextDataset], accelerator: Accelerator, packed: bool = False
-) -> dict[str, Any]:
-    """Gives everything that is measured of a pre-trained checkpoint, on the test documents."""
-    tokenizer, config = load_tokenizer(folder), load_config(folder)
-    check_vocabulary(tokenizer, config, folder)
-    content = content_words(tokenizer)
-    pairs = config.architectures == ["ToyBertForPreTraining"]
-    model = accelerator.prepare(load_model(AutoModelForPreTraining if pairs else AutoModelForMaskedLM, folder))
+def read_test_file(options: argparse.Namespace) -> tuple[Table, Labels, list[str]]:
+    """Reads labelled rows to test a classifier on; returns them, what their labels stand for, and the columns of text.
 
-    def dataset(split: str, **more: Any) -> Any:
-        rows, kind = corpus[split], PretrainDataset if pairs else MaskedWordDataset
-        how = {"packed": packed, "max_length": longest_input(tokenizer, config), "numbers": document_numbers(rows)}
-        return kind(rows["sentences"], tokenizer, **how, **more)
-
-    with accelerator.main_process_first():  # it tokenises, the others find what it made
-        training, test = dataset("train"), dataset("test")
-    figures = evaluate_pretraining(model, evaluation_loader(test, accelerator), accelerator, content)
-    mlm = {name: figures[f"mlm_{name}"] for name in ("loss", "accuracy")}
-    nsp = {name: figures[f"nsp_{name}"] for name in ("loss", "accuracy") if pairs}
-    unseen_rows = test.rows_without(training.sentences)
-    mlm |= {"content_accuracy": figures["content_accuracy"], "unseen_share": len(unseen_rows) / len(test)}
-    if len(unseen_rows):
-        unseen = evaluate_pretraining(model, evaluation_loader(test, accelerator, unseen_rows), accelerator)
-        mlm["unseen_accuracy"] = unseen["mlm_accuracy"]
-        nsp |= {"unseen_accuracy": unseen["nsp_accuracy"]} if pairs else {}
-    results = {"mlm": {**mlm, **baselines.masked_word_baselines(training, test, content)}}
-    if pairs:
-        held_out = {"": test}
-        related = related_documents(corpus["test"])
-        if related is not None and len(corpus["test"]) >= FEWEST_FOR_HARD:
-            held_out["hard_"] = dataset("test", related=related)
-        nsp |= next_sentence_figures(model, held_out, accelerator)
-        nsp |= {"chance_accuracy": 0.5, **baselines.next_sentence_baselines(training, held_out, content)}
-        results["nsp"] = nsp
-    return {**results, "samples": fill_mask(accelerator.unwrap_model(model), tokenizer, PROMPTS)}
-
-
-def next_sentence_figures(
-    model: nn.Module, held_out: dict[str, PretrainDataset], accelerator: Accelerator
-) -> dict[str, float]:
-    """Gives the accuracies of next sentences, with and without words hidden, on each set by its prefix."""
-    figures = {}
-    for prefix, dataset in held_out.items():
-        loader = evaluation_loader(dataset, accelerator)
-        for name, hide in (("accuracy", True), ("unmasked_accuracy", False)):
-            figures[f"{prefix}{name}"] = evaluate_pretraining(model, loader, accelerator, hide=hide)["nsp_accuracy"]
-    return figures
-
-
-def classification_report(folder: str | Path, corpus: DatasetDict, accelerator: Accelerator) -> dict[str, Any]:
-    """Gives everything that is measured of a classifier of sentiment, on the test sentences."""
-    names = tuple(load_config(folder).id2label.values())
-    if names != SENTIMENT:
-        raise ValueError(f"{folder} tells {shortened(names)}, not sentiment: give a --test-file")
-    tokenizer = load_tokenizer(folder)
-    check_vocabulary(tokenizer, load_config(folder), folder)
-    model = accelerator.prepare(load_model(AutoModelForSequenceClassification, folder))
-    for name, rows in corpus.items():
-        check_labels(rows["label"], len(SENTIMENT), f"{name}.jsonl")
-    with accelerator.main_process_first():
-        longest = longest_input(tokenizer, load_config(folder))
-        test = FinetuneDataset(corpus["test"]["text"], corpus["test"]["label"], tokenizer, longest)
-    every = evaluate_classification(model, evaluation_loader(test, accelerator), accelerator)
-    figures = {name: every[name] for name in ("loss", "accuracy")}
-    train, validation, test_rows = (
-        (corpus[split]["text"][:], corpus[split]["label"][:]) for split in ("train", "validation", "test")
-    )
-    return {"sentiment": {**figures, **baselines.text_baselines(train, validation, test_rows)}}
-
-
-def file_report(options: argparse.Namespace, accelerator: Accelerator) -> dict[str, dict[str, float]]:
-    """Gives what is measured of a classifier on the rows of a file, beside saying of all what is commonest in it."""
-    config, tokenizer = load_config(options.checkpoint), load_tokenizer(options.checkpoint)
-    if config.architectures != ["ToyBertForSequenceClassification"]:
+    The columns are those of the run that made the classifier, unless others are given.
+    """
+    config = load_config(options.checkpoint)
+    if config.architectures != [CLASSIFIER]:
         raise ValueError(f"{options.checkpoint} is no classifier, and a --test-file is for one")
-    check_vocabulary(tokenizer, config, options.checkpoint)
-    rows = Table(load_file(options.test_file), options.test_file)
+    table = Table(load_file(options.test_file), options.test_file)
     run = {"text_column": "text", "label_column": "label", **record_of(options.checkpoint)}
     given = {name: value for name, value in vars(options).items() if value is not None}
     columns = ("text_column", "text_pair_column", "label_column", "label_separator")
     text, pair, label, separator = (given.get(name, run.get(name)) for name in columns)
-    texts = [text, pair] if pair else [text]
+    texts = [column for column in (text, pair) if column]
     for column in texts:
-        rows.check_text(column)
+        table.check_text(column)
     names = tuple(config.id2label[number] for number in range(config.num_labels))
-    labels = Labels(config.problem_type or SINGLE, names, label, separator)
-    model = accelerator.prepare(load_model(AutoModelForSequenceClassification, options.checkpoint))
-    with accelerator.main_process_first():
-        longest = longest_input(tokenizer, config)
-        test = make_datasets({"test": rows}, {"test": labels.encode(rows)}, texts, tokenizer, longest)["test"]
-    assert test.labels is not None
-    return compare(predict(model, test, accelerator), test.labels, test.labels, names)
+    return table, Labels(config.problem_type or SINGLE, names, label, separator), texts
 
 
-def table(results: dict[str, Any]) -> str:
+def format_results(results: dict[str, Any]) -> str:
     """Lays out results for a terminal."""
     if "baseline" in results:
-        return beside(results, "these rows")
+        return format_comparison(results, "these rows")
     lines = []
     for part in ("mlm", "nsp", "sentiment"):
         if part in results:
@@ -205,30 +101,29 @@ def table(results: dict[str, Any]) -> str:
 def main() -> None:
     """Evaluates the checkpoint that the command line names."""
     parser = argparse.ArgumentParser(prog="python -m toybert.train.evaluate", description=__doc__, epilog=cli.DEBUG)
-    parser.add_argument("checkpoint", help="a folder or a Hub id: a pre-trained model, or a sentiment classifier")
-    parser.add_argument("--revision", help="its commit, tag or branch, if it is on the Hub (default: its main)")
-    parser.add_argument("--corpus", help="its text, as it was given to the training (default: the toy corpora)")
-    parser.add_argument("--test-file", help="of a classifier: labelled rows, as .csv, .tsv, .json, .jsonl or .parquet")
-    parser.add_argument("--text-column", help="its column of texts (default: as in training, as for the next three)")
-    parser.add_argument("--text-pair-column", help="its column of second texts, if there is one")
-    parser.add_argument("--label-column", help="its column of labels")
-    parser.add_argument("--label-separator", help="stands between labels, where a cell can hold several")
-    parser.add_argument("--output", type=Path, help="write the results there, as JSON")
+    parser.add_argument("checkpoint", help="a pre-trained model or a classifier: a folder, or an id on the Hub")
+    parser.add_argument("--revision", help="commit, tag or branch of a model on the Hub (default: its main branch)")
+    parser.add_argument("--corpus", help="the text, as it was given to the training (default: the toy corpora)")
+    parser.add_argument("--test-file", help="labelled rows for a classifier: .csv, .tsv, .json, .jsonl or .parquet")
+    parser.add_argument("--text-column", help="the column of the text (default: as in training)")
+    parser.add_argument("--text-pair-column", help="the column of each row's second text (default: as in training)")
+    parser.add_argument("--label-column", help="the column of the label (default: as in training)")
+    parser.add_argument("--label-separator", help="what separates labels in a cell (default: as in training)")
+    parser.add_argument("--output", type=Path, help="a file to write the results into, as JSON")
     options = parser.parse_args()
     if options.output and not options.output.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {options.output.parent} to write {options.output.name} into")
     accelerator = Accelerator(cpu=shares_a_cpu())
     options.checkpoint = pinned(options.checkpoint, options.revision)
     architecture = (load_config(options.checkpoint).architectures or ["?"])[0]
-    pretrained = ("ToyBertForPreTraining", "ToyBertForMaskedLM")
-    if architecture not in (*pretrained, "ToyBertForSequenceClassification"):
+    if architecture not in (*PRETRAINED, CLASSIFIER):
         raise ValueError(f"{options.checkpoint} holds a {architecture}; give a pre-trained model or a classifier")
     if options.test_file:
-        results = file_report(options, accelerator)
-    elif architecture == "ToyBertForSequenceClassification":
+        results = file_report(options.checkpoint, *read_test_file(options), accelerator)
+    elif architecture == CLASSIFIER:
         read = partial(load_corpus, options.corpus or CORPORA / "sentiment", columns=["text", "label"])
         corpus = on_main_process(accelerator, read)
-        results = classification_report(options.checkpoint, corpus, accelerator)
+        results = sentiment_report(options.checkpoint, corpus, accelerator)
     else:
         folder = options.corpus or str(CORPORA / "stories")
         if (Path(folder) / "test.jsonl").is_file():
@@ -236,10 +131,10 @@ def main() -> None:
             corpus = on_main_process(accelerator, read)
             packed = bool(record_of(options.checkpoint).get("pack"))
         else:
-            pairs = architecture == pretrained[0]
+            pairs = architecture == PRETRAINED[0]
             corpus, packed = on_main_process(accelerator, lambda: own_text(options.checkpoint, folder, pairs))
         results = pretraining_report(options.checkpoint, corpus, accelerator, packed)
-    accelerator.print(table(results))
+    accelerator.print(format_results(results))
     if options.output and accelerator.is_main_process:
         options.output.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 

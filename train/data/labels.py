@@ -1,20 +1,30 @@
-"""What the labels of a table stand for: one of several classes, any number of them, or a number."""
+"""Labelled text: what its labels stand for, which rows to validate on, and the rows that a model takes."""
 
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from accelerate import Accelerator
 from datasets import ClassLabel
+from sklearn.preprocessing import MultiLabelBinarizer
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 
-from toybert.train.data.tables import Table
+from toybert.train.data.datasets import FinetuneDataset
+from toybert.train.data.tables import Table, stratified_split
 
 SINGLE, MULTI, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
 PROBLEMS = (SINGLE, MULTI, REGRESSION)  # config.json's words for them
+WANTED = {SINGLE: "one name", MULTI: "names in a list, or with a --label-separator", REGRESSION: "a number"}
+VALIDATION_SHARE = 0.1  # of the training rows, where there is no validation split
+SENTIMENT = ("negative", "positive")  # what 0 and 1 mean in a corpus of JSON lines
 INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
@@ -26,7 +36,7 @@ class Labels:
     """Turns the labels of tables into what a classifier learns."""
 
     problem_type: str
-    names: tuple[str, ...]  # of the classes, in the order of their numbers; of a number, its column's
+    names: tuple[str, ...]  # of the classes, in the order of their numbers; of a regression, the column's
     column: str
     separator: str | None = None
 
@@ -36,40 +46,34 @@ class Labels:
         return {name: number for number, name in enumerate(self.names)}
 
     def encode(self, table: Table) -> Tensor:
-        """Gives class numbers (N,), or 0 and 1 (N, L) where several classes can hold, or numbers (N,).
+        """Encodes the labels of a table: class numbers (N,), 0 and 1 (N, L) for any number of classes, or floats (N,).
 
         Raises:
-            ValueError: a label is missing, or is not one of those in training; the message names it and its row.
+            ValueError: a label is missing, or training did not have it; the message names the label and its row.
         """
         labels = read_labels(table, self.column, self.separator)
-        if None in labels:
-            raise ValueError(f"{self._row(labels.index(None), table)} has no label in the column {self.column!r}")
+        for row, label in enumerate(labels, start=1):
+            self._check(label, f"row {row} of {table.name}")
         if self.problem_type == REGRESSION:
-            return torch.tensor([as_number(label, self._row(row, table)) for row, label in enumerate(labels)])
-        classes = [self._classes(label, self._row(row, table)) for row, label in enumerate(labels)]
+            return torch.tensor([float(label) for label in labels])  # type: ignore[arg-type]
         if self.problem_type == SINGLE:
-            return torch.tensor(classes).flatten()
-        return torch.stack(
-            [torch.zeros(len(self.names)).index_fill(0, torch.tensor(held).long(), 1.0) for held in classes]
-        )
+            return torch.tensor([self.numbers[str(label)] for label in labels])
+        return torch.from_numpy(MultiLabelBinarizer(classes=self.names).fit_transform(labels)).float()
 
-    def _row(self, row: int, table: Table) -> str:
-        return f"row {row + 1} of {table.name}"
-
-    def _classes(self, label: Label, where: str) -> list[int]:
-        """Gives the numbers of the classes that a label names."""
-        if isinstance(label, list) != (self.problem_type == MULTI):
-            wanted = "names in a list, or with a --label-separator" if self.problem_type == MULTI else "one name"
-            raise ValueError(f"{where} has the label {label!r}, where {self.problem_type} wants {wanted}")
+    def _check(self, label: Label, where: str) -> None:
+        """Refuses a label that the model cannot learn or be measured by."""
+        if label is None:
+            raise ValueError(f"{where} has no label in the column {self.column!r}")
+        kind, is_list = self.problem_type, isinstance(label, list)
+        if not (is_number(label) if kind == REGRESSION else is_list == (kind == MULTI)):
+            raise ValueError(f"{where} has the label {label!r}, where {kind} wants {WANTED[kind]}")
         names = label if isinstance(label, list) else [str(label)]
-        for name in names:
-            if name not in self.numbers:
-                raise ValueError(
-                    f"{where} has the label {name!r}, which training lacks: it has {shortened(self.names)}"
-                )
+        unknown = [name for name in names if name not in self.numbers]
+        if unknown and kind != REGRESSION:
+            known = shortened(self.names)
+            raise ValueError(f"{where} has the label {unknown[0]!r}, which no training row has: they have {known}")
         if len(set(names)) < len(names):
-            raise ValueError(f"{where} has a label twice in {names!r}: it should name each that holds")
-        return [self.numbers[name] for name in names]
+            raise ValueError(f"{where} has a label twice in {names!r}: name it once")
 
     def encode_if_given(self, table: Table) -> Tensor | None:
         """Encodes the labels of a table, unless it has none in any row."""
@@ -79,11 +83,11 @@ class Labels:
             return None
         return self.encode(table)
 
-    def spelt(self, label: Label) -> str:
+    def as_text(self, label: Label) -> str:
         """Writes a label as a cell of text."""
         return (self.separator or ";").join(label) if isinstance(label, list) else "" if label is None else str(label)
 
-    def shown(self) -> str:
+    def summary(self) -> str:
         """Says in a few words what the labels are."""
         if self.problem_type == REGRESSION:
             return f"a number, {self.names[0]}"
@@ -94,13 +98,13 @@ class Labels:
 def learn_labels(table: Table, column: str, separator: str | None, problem_type: str | None) -> Labels:
     """Finds out what the labels of a training table stand for.
 
-    Lists of names are several classes at once, numbers that are not integers something to regress on, and integers,
-    truth values and names are classes, in the order of the numbers or else of the alphabet. A `ClassLabel` of
-    `datasets` keeps its own order and all of its names.
+    Lists of names are any number of classes, and numbers that are not integers are targets of a regression. Integers,
+    truth values and names are one of several classes; these are sorted, integers by value. A `ClassLabel` of `datasets`
+    keeps its own order and all of its names.
 
     Args:
         separator: what stands between the names, where a cell of text can hold several.
-        problem_type: one of `PROBLEMS`, where it is known better.
+        problem_type: one of `PROBLEMS`; None guesses it from the labels.
 
     Raises:
         ValueError: there is no such column, or some labels are numbers and others names, or all are the same.
@@ -123,7 +127,7 @@ def learn_labels(table: Table, column: str, separator: str | None, problem_type:
 
 
 def guess_problem(labels: Sequence[Label], table: Table) -> str:
-    """Tells from labels which kind of problem they are."""
+    """Guesses the problem type from the labels of a table."""
     if any(isinstance(label, list) for label in labels):
         return MULTI
     given = [label for label in labels if label is not None]
@@ -132,14 +136,14 @@ def guess_problem(labels: Sequence[Label], table: Table) -> str:
     for row, label in enumerate(labels, start=1):
         if isinstance(label, str) and not NUMBER.fullmatch(label):
             raise ValueError(
-                f"row {row} of {table.name} has the label {label!r} among numbers: mend it, or take all as names "
-                f"with --problem-type {SINGLE}"
+                f"row {row} of {table.name} has the label {label!r} among numbers: correct it, or make each number a "
+                f"class with --problem-type {SINGLE}"
             )
     return REGRESSION
 
 
 def read_labels(table: Table, column: str, separator: str | None) -> list[Label]:
-    """Gives the labels as names, lists of names, or floats; None where there is none."""
+    """Reads the labels of a table as names, lists of names, or floats; None where one is missing."""
     table.check_column(column)
     declared = class_label(table, column)
 
@@ -152,28 +156,91 @@ def read_labels(table: Table, column: str, separator: str | None) -> list[Label]
         if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
             return None
         if declared:
-            return declared.names[value] if value >= 0 else None  # -1 is how the Hub says that it is kept secret
+            return declared.names[value] if value >= 0 else None  # -1 marks a label that the Hub keeps secret
         return value if isinstance(value, float) else str(value)
 
     return [read(value) for value in table.rows[column][:]]
 
 
 def class_label(table: Table, column: str) -> ClassLabel | None:
-    """Gives the names that `datasets` has for the classes of a column, of single labels or of lists, if it has."""
+    """Returns the names that `datasets` declares for the classes of a column, of labels or of lists, or None."""
     feature = table.rows.features[column]
     feature = getattr(feature, "feature", feature)
     return feature if isinstance(feature, ClassLabel) else None
 
 
-def as_number(label: Label, where: str) -> float:
-    """Gives a label as a number."""
-    is_number = isinstance(label, float) or (isinstance(label, str) and NUMBER.fullmatch(label))
-    if not is_number or not math.isfinite(float(label)):  # type: ignore[arg-type]
-        raise ValueError(f"{where} has the label {label!r}, where {REGRESSION} wants a number")
-    return float(label)  # type: ignore[arg-type]
+def is_number(label: Label) -> bool:
+    """Tells whether a label is a finite number, or text that is one."""
+    return bool(NUMBER.fullmatch(str(label))) and math.isfinite(float(label))  # type: ignore[arg-type]
 
 
 def shortened(names: Sequence[str], most: int = 20) -> str:
-    """Lists names, but not very many."""
-    some = ", ".join(" ".join(name.split()) for name in names[:most])  # a line of a log is one line
+    """Joins names in one line; of more than `most`, it takes the first and counts the rest."""
+    some = ", ".join(" ".join(name.split()) for name in names[:most])  # a name may have line breaks
     return some if len(names) <= most else f"{some} and {len(names) - most} others"
+
+
+def name_sentiment(tables: dict[str, Table], corpus: str, column: str) -> dict[str, Table]:
+    """Names the classes of a corpus folder of JSON lines that has only 0 and 1, as the toy corpus has."""
+
+    def is_unnamed(table: Table) -> bool:
+        feature = table.rows.features.get(column)
+        return getattr(feature, "dtype", "") == "int64" and set(table.rows[column][:]) <= {0, 1}
+
+    if not (Path(corpus) / "train.jsonl").is_file() or not all(is_unnamed(table) for table in tables.values()):
+        return tables
+    names = ClassLabel(names=list(SENTIMENT))
+    return {split: Table(table.rows.cast_column(column, names), table.name) for split, table in tables.items()}
+
+
+def split_validation(tables: dict[str, Table], labels: Labels, seed: int) -> dict[str, Table]:
+    """Splits the training table into rows to train on and rows to validate on, `VALIDATION_SHARE` of each class."""
+    table = tables["train"]
+    encoded = labels.encode(table).numpy()
+    classes = encoded if labels.problem_type == SINGLE else np.zeros(len(encoded))
+    train, validation = stratified_split(classes, VALIDATION_SHARE, seed)
+    return tables | {
+        "train": Table(table.rows.select(train), f"the training part of {table.name}"),
+        "validation": Table(table.rows.select(validation), f"the validation part of {table.name}"),
+    }
+
+
+def make_datasets(
+    tables: dict[str, Table],
+    encoded: dict[str, Tensor | None],
+    texts: Sequence[str],
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+) -> dict[str, FinetuneDataset]:
+    """Tokenises tables; `texts` are the names of their one or two columns of text."""
+    data = {}
+    for split, table in tables.items():
+        first, *second = (table.rows[column] for column in texts)
+        try:
+            data[split] = FinetuneDataset(first, encoded[split], tokenizer, max_length, *second)
+        except ValueError as error:
+            raise ValueError(f"{table.name} cannot be used: {error}") from error
+    return data
+
+
+def dataset_notes(dataset: FinetuneDataset, name: str) -> list[str]:
+    """Says how many words of a dataset are unknown, and how many of its rows were left out or cut."""
+    rows = f"of the {len(dataset) + dataset.dropped:,} rows of {name}"
+    counts = {
+        f"{dataset.unknown:.1%} of the words of {name} are unknown to the model": dataset.unknown,
+        f"left out {dataset.dropped:,} {rows}: they have no word": dataset.dropped,
+        f"cut {dataset.cut:,} {rows} at {dataset.lengths.max()} tokens": dataset.cut,
+    }
+    return [sentence for sentence, count in counts.items() if count]
+
+
+def data_summary(
+    tables: dict[str, Table], data: dict[str, FinetuneDataset], labels: Labels, accelerator: Accelerator
+) -> list[str]:
+    """Says what a run learns, from how many rows, and what the model does not see of them."""
+    return [
+        f"each row has {labels.summary()} ({labels.problem_type})",
+        *chain(*(dataset_notes(dataset, tables[split].name) for split, dataset in data.items())),
+        f"{len(data['train'])} training and {len(data['validation'])} validation rows; training on "
+        f"{accelerator.num_processes} x {accelerator.device}, precision {accelerator.mixed_precision}",
+    ]

@@ -225,23 +225,24 @@ def dialect(path: Path) -> dict[str, Any]:
     return {"delimiter": ",", "quoting": csv.QUOTE_MINIMAL}
 
 
-def hold_out(classes: np.ndarray | None, number: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Chooses rows to train on and rows to hold out.
+def stratified_split(classes: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Splits rows at random into those to keep and those to hold out, of each class the share, rounded.
 
-    Of each class the share is held out, rounded, so that no class is missing in training.
+    A class of few rows stays whole. (scikit-learn's `train_test_split` refuses to stratify where a class has a single
+    row, or where fewer rows are held out than there are classes.)
 
     Args:
-        classes: integer (number,), or None where there are no classes.
+        classes: the class of each row, (N,).
 
     Raises:
         ValueError: there are fewer than two rows.
     """
-    if number < 2:
-        raise ValueError(f"there is nothing to hold out of {number} row: give a --validation-file")
-    order = np.random.default_rng(seed).permutation(number)
-    groups = [order] if classes is None else [order[classes[order] == each] for each in np.unique(classes)]
+    if len(classes) < 2:
+        raise ValueError(f"there is nothing to hold out of {len(classes)} row: give a --validation-file")
+    order = np.random.default_rng(seed).permutation(len(classes))
+    groups = [order[classes[order] == each] for each in np.unique(classes)]
     held = np.concatenate([group[: round(share * len(group))] for group in groups])
-    if not len(held):  # each group is small
+    if not len(held):  # each class is small
         held = max(groups, key=len)[:1]
     return np.setdiff1d(order, held), np.sort(held)
 

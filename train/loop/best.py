@@ -1,4 +1,4 @@
-"""The best epoch of a run: its weights are kept, and a run that no longer finds a better one is stopped."""
+"""The best epoch of a run: its weights are kept, and the run stops when no better epoch follows."""
 
 import os
 from pathlib import Path
@@ -10,21 +10,22 @@ from torch import nn
 
 
 class Best:
-    """Knows which epoch is kept, the one with the best figure; saved and restored with each checkpoint."""
+    """Keeps the epoch with the best figure; saved and restored with each checkpoint."""
 
     def __init__(self, metric: str, patience: int, path: Path):
-        """Sets out to keep the best epoch's weights in the file `path`.
+        """Prepares to keep the weights of the best epoch.
 
         Args:
-            metric: the name of the figure; of a loss the lowest is best, of any other the highest, and of epochs that
-                are equal in it the one with the lower loss.
-            patience: epochs without a better one after which the run is to stop; 0 keeps the last epoch, in no file.
+            metric: the name of the figure: the lowest "loss" is best, or the highest of any other. On a tie, the lower
+                loss is better.
+            patience: the run is to stop after this many epochs without a better one; 0 keeps the last epoch.
+            path: the file for the weights; without patience, none is written.
         """
         self.metric, self.patience, self.path = metric, patience, path
         self.epochs, self.epoch, self.figure = 0, 0, (0.0, 0.0)
 
     def see(self, accelerator: Accelerator, model: nn.Module, figures: dict[str, float]) -> None:
-        """Takes the figures of the next epoch, and its weights if it is the best one yet."""
+        """Notes the figures of the next epoch, and saves its weights if it is the best yet."""
         self.epochs += 1
         figure = (0.0 if self.metric == "loss" else figures[self.metric], -figures["loss"])
         if self.patience and self.epoch and not figure > self.figure:
@@ -44,7 +45,7 @@ class Best:
         return 0 < self.patience <= self.epochs - self.epoch
 
     def restore(self, model: nn.Module) -> None:
-        """Gives a model the weights of the epoch that is kept: the last one's it has already."""
+        """Loads the weights of the best epoch into a model; without patience, it has those of the last."""
         if self.patience:
             model.load_state_dict(load_file(self.path))
 

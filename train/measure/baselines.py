@@ -1,4 +1,4 @@
-"""What can be had without a network: the numbers beside which a model's own have to stand."""
+"""What can be had without a network: the figures that a model has to beat."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -15,13 +15,13 @@ from sklearn.pipeline import make_pipeline
 from toybert.train.data.datasets import MaskedDataset, PretrainDataset
 from toybert.train.data.masking import IGNORED
 
-MOST_FEATURES = 2**22  # of pairs of words; in a vocabulary of more than 2,048 words some share one
-MOST_PAIRS = 50_000  # that features are made of: each is a Python object, and a linear model gains nothing from more
+MOST_FEATURES = 2**22  # of pairs of words; in a vocabulary of over 2,048 words, some pairs share a feature
+MOST_PAIRS = 50_000  # true ones, and as many false: each is a Python object, and a linear model gains nothing from more
 C_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)  # inverse strengths of regularisation to choose from on validation data
 
 
 def unmasked(dataset: MaskedDataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gives rows as (B, S) ids with nothing hidden, and the labels."""
+    """Returns rows as (B, S) ids with no word masked, and their labels."""
     batch = dataset.__getitems__(rows.tolist())
     labels = batch["labels"]
     return torch.where(labels == IGNORED, batch["input_ids"], labels).numpy(), labels.numpy()
@@ -30,8 +30,8 @@ def unmasked(dataset: MaskedDataset, rows: np.ndarray) -> tuple[np.ndarray, np.n
 class NeighbourCounts:
     """Guesses a word from how often it stood between its two neighbours in training.
 
-    It scores a word w between l and r by p(w | l) p(r | w), each smoothed towards the words' own frequencies. It sees
-    both neighbours even where they are masked for the model, which favours it.
+    It scores a word w between l and r by p(w | l) p(r | w), each smoothed towards the frequency of the word. Its
+    advantage over the model: it sees both neighbours even where they are masked.
     """
 
     def __init__(self, training: MaskedDataset, smoothing: float = 0.1):
@@ -51,21 +51,21 @@ class NeighbourCounts:
         self.smoothing = smoothing
 
     def unigram(self) -> int:
-        """Gives the most frequent word."""
+        """Returns the most frequent word."""
         return int(self.frequency.argmax())
 
     def between(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Gives the likeliest word between each pair of neighbours."""
+        """Returns the likeliest word between each pair of neighbours."""
         after = self.bigrams[left].toarray() + self.smoothing * self.frequency  # (N, V): c(l, w)
         before = self.before[right].toarray() + self.smoothing * self.frequency[right][:, None]  # (N, V): c(w, r)
         return (after * before / (self.counts + self.smoothing)).argmax(1)
 
 
 def masked_word_baselines(training: MaskedDataset, held_out: MaskedDataset, content: np.ndarray) -> dict[str, float]:
-    """Gives the accuracies of the most frequent word, and of the word between its neighbours, at the held-out targets.
+    """Measures two guesses at the held-out targets: the most frequent word, and the likeliest between the neighbours.
 
     Args:
-        content: bool (V,), the words that are neither punctuation nor function words; "content_" figures are theirs.
+        content: bool (V,), the words that are neither punctuation nor function words, for the "content_" figures.
     """
     counts = NeighbourCounts(training)
     truth, between = [], []
@@ -88,9 +88,9 @@ def masked_word_baselines(training: MaskedDataset, held_out: MaskedDataset, cont
 
 
 def segments(dataset: PretrainDataset) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
-    """Gives the ids of A and of B in each row, with nothing hidden, and the labels (N,).
+    """Returns the ids of A and of B in each row, with no word masked, and the labels (N,).
 
-    Of a dataset of more than `MOST_PAIRS` true and as many false pairs, it takes so many, evenly spaced.
+    From a dataset of more than `MOST_PAIRS` true pairs, it takes that many and as many false ones, evenly spaced.
     """
     number = len(dataset) // 2
     chosen = np.arange(number) if number <= MOST_PAIRS else np.linspace(0, number - 1, MOST_PAIRS).astype(np.int64)
@@ -107,12 +107,12 @@ def segments(dataset: PretrainDataset) -> tuple[list[tuple[np.ndarray, np.ndarra
 
 
 def length_features(pairs: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Gives the lengths of A and B and their difference, (N, 3)."""
+    """Counts the words of A and of B, and their difference, (N, 3)."""
     return np.array([[len(a), len(b), abs(len(a) - len(b))] for a, b in pairs], dtype=float)
 
 
 def overlap_features(pairs: list[tuple[np.ndarray, np.ndarray]], content: np.ndarray) -> np.ndarray:
-    """Gives the lengths, how many words A and B share, what share of all, and how many content words, (N, 7)."""
+    """Adds to the lengths how many words A and B share, as a share of all too, and how many content words, (N, 7)."""
     rows = []
     for a, b in pairs:
         shared = np.intersect1d(a, b)
@@ -122,7 +122,7 @@ def overlap_features(pairs: list[tuple[np.ndarray, np.ndarray]], content: np.nda
 
 
 def word_pair_features(pairs: list[tuple[np.ndarray, np.ndarray]], vocab_size: int) -> csr_matrix:
-    """Marks, sparse (N, V * V or less), which word of A stands beside which word of B."""
+    """Marks, sparse (N, V * V or less), each pair of a word of A and a word of B."""
     width = min(vocab_size**2, MOST_FEATURES)
     columns = [(np.unique(a)[:, None] * vocab_size + np.unique(b)[None]).ravel() % width for a, b in pairs]
     ends = np.concatenate([[0], np.cumsum([len(row) for row in columns])])
@@ -133,9 +133,10 @@ def word_pair_features(pairs: list[tuple[np.ndarray, np.ndarray]], vocab_size: i
 def next_sentence_baselines(
     training: PretrainDataset, held_out: dict[str, PretrainDataset], content: np.ndarray
 ) -> dict[str, float]:
-    """Gives the accuracies of logistic regression on each held-out set: on lengths, on shared words, on pairs of words.
+    """Measures logistic regression on each held-out set: on lengths, on shared words, and on pairs of words.
 
-    `held_out` maps a prefix of the figures' names to a set.
+    Args:
+        held_out: the sets, by the prefixes of their figures' names.
     """
     features: dict[str, Callable[[list[tuple[np.ndarray, np.ndarray]]], Any]] = {
         "length_only": length_features,
@@ -146,7 +147,7 @@ def next_sentence_baselines(
     tests = {prefix: segments(dataset) for prefix, dataset in held_out.items()}
     figures = {}
     for name, extract in features.items():
-        # liblinear is the fast one for many sparse features; its default tolerance changes nothing but the time
+        # liblinear is fast for many sparse features; with its default tolerance it takes longer for the same figures
         model = LogisticRegression(solver="liblinear", tol=0.1 if name == "word_pairs" else 1e-4)
         model.fit(extract(pairs), labels)
         for prefix, (test_pairs, test_labels) in tests.items():
@@ -160,13 +161,13 @@ def words(text: str) -> list[str]:
 
 
 def bigrams(text: str) -> list[str]:
-    """Gives a text's words and its pairs of neighbours."""
+    """Lists a text's words and its pairs of neighbours."""
     found = words(text)
     return found + [f"{a} {b}" for a, b in pairwise(found)]
 
 
 def ordered_pairs(text: str) -> list[str]:
-    """Gives a text's words and all its pairs of words in their order."""
+    """Lists a text's words and all its pairs of words in their order."""
     found = words(text)
     return found + [f"{a} {b}" for a, b in combinations(found, 2)]
 
@@ -176,10 +177,10 @@ def text_baselines(
     validation: tuple[Sequence[str], Sequence[int]],
     test: tuple[Sequence[str], Sequence[int]],
 ) -> dict[str, float]:
-    """Gives the test accuracies of the commonest label and of logistic regression on three kinds of features.
+    """Measures the commonest label, and logistic regression on three kinds of features, on the test texts.
 
-    They are words, words and bigrams, and words and all ordered pairs of words, however far apart.
-    The regularisation is chosen on the validation set.
+    The features are words, words and bigrams, and words and all ordered pairs of words, however far apart. The
+    regularisation is chosen on the validation texts.
     """
     majority = np.bincount(train[1]).argmax()
     figures = {"majority_accuracy": float((np.array(test[1]) == majority).mean())}

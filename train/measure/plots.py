@@ -12,10 +12,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.ticker import MaxNLocator
+from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 from transformers import PreTrainedTokenizerBase
 
 Entries = list[dict[str, float]]
-MOST_CLASSES = 20  # that a picture, or a line of a log, has room for
+Points = list[tuple[float, float]]
+MOST_CLASSES = 20  # that a picture or a line of a log has room for
 
 
 def save(figure: Any, path: Path) -> None:
@@ -25,23 +27,19 @@ def save(figure: Any, path: Path) -> None:
     plt.close(figure)
 
 
-def curve(
-    axes: Any,
-    train: Entries,
-    validation: Entries,
-    name: str,
-    title: str,
-    validation_name: str = "",
-    unit: str = "cross-entropy (nats)",
-) -> None:
-    """Draws one loss by step, in training and on held-out text; values that are no numbers are left out."""
-    for entries, key, style, label in (
-        (train, name, {"color": "tab:blue", "linewidth": 1.2}, "training"),
-        (validation, validation_name or name, {"color": "tab:orange", "marker": "o", "markersize": 4}, "validation"),
+def points(entries: Entries, name: str) -> Points:
+    """Returns the steps and values of one figure of a history; values that are not finite are left out."""
+    return sorted({entry["step"]: entry[name] for entry in entries if np.isfinite(entry.get(name, np.nan))}.items())
+
+
+def loss_curve(axes: Any, train: Points, validation: Points, title: str, unit: str = "cross-entropy (nats)") -> None:
+    """Draws one loss by step, on the training and on the validation text."""
+    for found, style in (
+        (train, {"label": "training", "color": "tab:blue", "linewidth": 1.2}),
+        (validation, {"label": "validation", "color": "tab:orange", "marker": "o", "markersize": 4}),
     ):
-        points = sorted({entry["step"]: entry[key] for entry in entries if np.isfinite(entry.get(key, np.nan))}.items())
-        if points:
-            axes.plot(*zip(*points, strict=True), label=label, **style)
+        if found:
+            axes.plot(*zip(*found, strict=True), **style)
     axes.set(title=title, xlabel="optimiser step", ylabel=unit)
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
@@ -50,13 +48,13 @@ def curve(
 
 
 def accuracy_curve(axes: Any, validation: Entries, names: dict[str, str], title: str = "Accuracy") -> None:
-    """Draws accuracies, or other figures of at most 1, by epoch."""
+    """Draws accuracies, or other figures that are at most 1, by epoch."""
     lowest = 0.0
     for key, label in names.items():
-        points = [(entry["epoch"], entry[key]) for entry in validation if key in entry]
-        if points:
-            axes.plot(*zip(*points, strict=True), marker="o", markersize=4, label=label)
-            lowest = min(lowest, *(value for _, value in points), 0.0)  # a correlation can be negative
+        found = [(entry["epoch"], entry[key]) for entry in validation if key in entry]
+        if found:
+            axes.plot(*zip(*found, strict=True), marker="o", markersize=4, label=label)
+            lowest = min(lowest, *(value for _, value in found))  # a correlation can be negative
     axes.set(title=f"{title} by epoch", xlabel="epoch", ylabel=title.lower(), ylim=(lowest, 1.02))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(alpha=0.3)
@@ -65,17 +63,17 @@ def accuracy_curve(axes: Any, validation: Entries, names: dict[str, str], title:
 
 
 def plot_pretraining(progress: Any, folder: Path) -> None:
-    """Draws the losses of pre-training apart, and the accuracies on the validation documents."""
+    """Draws the loss of each task of pre-training, and the accuracies on the validation documents."""
     pairs = any("nsp_loss" in entry for entry in progress.validation)
     panels = 2 + pairs
     figure, (mlm, *nsp, accuracy) = plt.subplots(1, panels, figsize=(13 * panels / 3, 3.6))
-    name = "mlm_loss" if pairs else "loss"  # a model of masked words alone has but one
-    curve(mlm, progress.train, progress.validation, name, "Masked words", "mlm_loss")
+    name = "mlm_loss" if pairs else "loss"  # training without next sentences logs one loss only
+    loss_curve(mlm, points(progress.train, name), points(progress.validation, "mlm_loss"), "Masked words")
     for axes in nsp:
-        curve(axes, progress.train, progress.validation, "nsp_loss", "Next sentence")
-        # The first steps, some way above chance, would flatten the rest; what is held out is shown whole.
-        held_out = [entry["nsp_loss"] for entry in progress.validation if np.isfinite(entry["nsp_loss"])]
-        axes.set_ylim(top=max(0.8, *(1.05 * loss for loss in held_out)) if held_out else 0.8)
+        held_out = points(progress.validation, "nsp_loss")
+        loss_curve(axes, points(progress.train, "nsp_loss"), held_out, "Next sentence")
+        # The first training steps, well above chance, would flatten the rest; the validation losses are all shown.
+        axes.set_ylim(top=max([0.8, *(1.05 * loss for _, loss in held_out)]))
         axes.axhline(np.log(2), color="grey", linestyle=":", linewidth=1)
         axes.annotate("chance", (0, np.log(2)), xytext=(2, 4), textcoords="offset points", color="grey", fontsize=8)
     names = {"mlm_accuracy": "masked words (validation)", "nsp_accuracy": "next sentence (validation)"}
@@ -84,18 +82,21 @@ def plot_pretraining(progress: Any, folder: Path) -> None:
 
 
 def plot_finetuning(progress: Any, folder: Path, metric: str = "accuracy", kept: int = 0) -> None:
-    """Draws the loss of fine-tuning and the metric on the training and the validation rows.
+    """Draws the loss of fine-tuning, and the metric on the training and the validation rows.
 
-    Where the metric is the loss, numbers were learnt, and two correlations take the second place. The epoch that was
-    `kept` is marked, unless it is 0.
+    For a regression, whose metric is the loss, it draws two correlations instead of the metric.
+
+    Args:
+        kept: the epoch to mark; 0 marks none.
     """
     figure, (loss, second) = plt.subplots(1, 2, figsize=(9, 3.6))
+    losses = points(progress.train, "loss"), points(progress.validation, "loss")
     if metric == "loss":
-        curve(loss, progress.train, progress.validation, "loss", "Loss", unit="mean squared error")
+        loss_curve(loss, *losses, "Loss", "mean squared error")
         names = {"pearson": "of the values (Pearson's)", "spearman": "of the ranks (Spearman's)"}
         accuracy_curve(second, progress.validation, names, "Correlation")
     else:
-        curve(loss, progress.train, progress.validation, "loss", "Loss")
+        loss_curve(loss, *losses, "Loss")
         names = {f"train_{metric}": "training", metric: "validation"}
         accuracy_curve(second, progress.validation, names, metric.replace("_", " ").capitalize())
     if kept:
@@ -105,28 +106,29 @@ def plot_finetuning(progress: Any, folder: Path, metric: str = "accuracy", kept:
 
 
 def plot_confusion(truth: torch.Tensor, predicted: torch.Tensor, names: Sequence[str], path: Path) -> None:
-    """Draws how many rows of each class (N,) were taken for which; the colour is the share of the class."""
-    classes = len(names)
-    counts = np.zeros((classes, classes), dtype=np.int64)
-    np.add.at(counts, (truth.numpy(), predicted.numpy()), 1)
-    share = counts / counts.sum(1, keepdims=True).clip(min=1)
-    side = 2 + 0.5 * classes
-    figure, axes = plt.subplots(figsize=(side, side))
-    axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
-    for row, column in np.ndindex(classes, classes):
-        colour = "white" if share[row, column] > 0.5 else "black"
-        axes.text(column, row, f"{counts[row, column]}", ha="center", va="center", color=colour, fontsize=7)
+    """Draws how many rows of each class (N,) were predicted as which; the colour shows the share of the true class."""
+    counts, shares = (
+        confusion_matrix(truth, predicted, labels=range(len(names)), normalize=normalize)
+        for normalize in (None, "true")
+    )
+    side = 2 + 0.5 * len(names)
+    figure, axes = plt.subplots(figsize=(1.2 * side, side))
     short = [name if len(name) <= 24 else f"{name[:23]}\N{HORIZONTAL ELLIPSIS}" for name in names]
-    plain: dict[str, Any] = {"fontsize": 8, "parse_math": False}  # a $ in a name is no formula
-    axes.set_xticks(range(classes), short, rotation=45, ha="right", rotation_mode="anchor", **plain)
-    axes.set_yticks(range(classes), short, **plain)
+    display = ConfusionMatrixDisplay(shares, display_labels=short)
+    display.plot(ax=axes, cmap="Blues", im_kw={"vmin": 0, "vmax": 1}, text_kw={"fontsize": 7})
+    for text, count in zip(display.text_.flat, counts.flat, strict=True):
+        text.set_text(count)
+    for label in [*axes.get_xticklabels(), *axes.get_yticklabels()]:
+        label.set(fontsize=8, parse_math=False)  # a $ in a name is no formula
+    plt.setp(axes.get_xticklabels(), rotation=45, ha="right", rotation_mode="anchor")
     axes.set(xlabel="predicted", ylabel="true class", title="Validation rows")
+    display.im_.colorbar.set_label("share of the true class")
     save(figure, path)
 
 
 @torch.no_grad()
 def plot_attention(model: Any, tokenizer: PreTrainedTokenizerBase, first: str, second: str, path: Path) -> None:
-    """Draws who attends to whom in a pair of sentences: a row a layer, a column a head."""
+    """Draws which word attends to which in a pair of sentences: a row for each layer, a column for each head."""
     batch = tokenizer(first, second, return_tensors="pt").to(model.device)
     attentions = model(**batch, output_attentions=True).attentions
     words = tokenizer.convert_ids_to_tokens(batch["input_ids"][0].tolist())
@@ -148,7 +150,7 @@ def plot_attention(model: Any, tokenizer: PreTrainedTokenizerBase, first: str, s
 def nearest_words(
     embedding: torch.Tensor, tokenizer: PreTrainedTokenizerBase, words: list[str], top: int
 ) -> list[list[tuple]]:
-    """Gives the words whose embeddings point most nearly the same way as each word's, with the cosine."""
+    """Finds the words whose embeddings have the largest cosine with each word's, and returns them with it."""
     unit = torch.nn.functional.normalize(embedding - embedding.mean(0), dim=1)
     ids = tokenizer.convert_tokens_to_ids(words)
     similarity = unit[ids] @ unit[5:].T  # no special tokens
@@ -160,7 +162,7 @@ def nearest_words(
 
 
 def plot_neighbours(model: Any, tokenizer: PreTrainedTokenizerBase, words: list[str], path: Path, top: int = 6) -> None:
-    """Draws the nearest neighbours of some words, or of the commonest if none is known, by their token embeddings."""
+    """Draws the nearest neighbours of words by their token embeddings: of the commonest words if none is known."""
     commonest = [str(tokenizer.convert_ids_to_tokens(index)) for index in range(5, min(5 + len(words), len(tokenizer)))]
     words = [word for word in words if word in tokenizer.get_vocab()] or commonest
     embedding = model.get_input_embeddings().weight.detach().float().cpu()

@@ -1,16 +1,25 @@
-"""What a model knows of held-out text: losses and accuracies on masked words, next sentences and classes."""
+"""What a pre-trained model knows about held-out text: losses and accuracies on masked words and next sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from accelerate import Accelerator
+from datasets import Dataset
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
+from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, PreTrainedTokenizerBase
 
-# Words that grammar asks for; "content_" figures leave them and punctuation out.
+from toybert.train.data.batches import evaluation_loader
+from toybert.train.data.datasets import Batch, MaskedWordDataset, PretrainDataset
+from toybert.train.data.masking import IGNORED
+from toybert.train.data.sentences import document_numbers
+from toybert.train.hub.folders import check_vocabulary, load_config, load_model, load_tokenizer, longest_input
+from toybert.train.measure.baselines import masked_word_baselines, next_sentence_baselines
+
+# Words with a grammatical role; the "content_" figures leave out these and punctuation.
 FUNCTION_WORDS = frozenset(
     """
     a an and are as at be but by did do for from had he her him his i in into is it its me my no nobody not of off
@@ -18,6 +27,55 @@ FUNCTION_WORDS = frozenset(
     where which while who with you your
     """.split()  # noqa: SIM905 (a list of a hundred strings reads worse)
 )
+FEWEST_FOR_HARD = 100  # documents; of fewer, some share no person and no topic with any other
+# Sample sentences: the two about Tom differ in what comes after the masked word, and the two after them want one word,
+# "bank", in its two senses.
+PROMPTS = (
+    "The dog heard it and [MASK].",
+    "Anna turned the [MASK], and the door opened.",
+    "Tom went to the [MASK] to fish.",
+    "Tom went to the [MASK] to buy apples.",
+    "She sat on the [MASK] by the river.",
+    "Ben put his money in the [MASK].",
+    "In spring the tree had green [MASK].",
+)
+
+
+def pretraining_report(
+    folder: str | Path, corpus: Mapping[str, Dataset], accelerator: Accelerator, packed: bool = False
+) -> dict[str, Any]:
+    """Measures a pre-trained checkpoint, and the baselines, on the test documents of a corpus."""
+    tokenizer, config = load_tokenizer(folder), load_config(folder)
+    check_vocabulary(tokenizer, config, folder)
+    content = content_words(tokenizer)
+    pairs = config.architectures == ["ToyBertForPreTraining"]
+    model = accelerator.prepare(load_model(AutoModelForPreTraining if pairs else AutoModelForMaskedLM, folder))
+
+    def dataset(split: str, **more: Any) -> Any:
+        rows, kind = corpus[split], PretrainDataset if pairs else MaskedWordDataset
+        how = {"packed": packed, "max_length": longest_input(tokenizer, config), "numbers": document_numbers(rows)}
+        return kind(rows["sentences"], tokenizer, **how, **more)
+
+    with accelerator.main_process_first():  # the others find in the cache what it tokenised
+        training, test = dataset("train"), dataset("test")
+    figures = evaluate_pretraining(model, evaluation_loader(test, accelerator), accelerator, content)
+    mlm = {name: figures[f"mlm_{name}"] for name in ("loss", "accuracy")}
+    nsp = {name: figures[f"nsp_{name}"] for name in ("loss", "accuracy") if pairs}
+    unseen_rows = test.rows_without(training.sentences)
+    mlm |= {"content_accuracy": figures["content_accuracy"], "unseen_share": len(unseen_rows) / len(test)}
+    if len(unseen_rows):
+        unseen = evaluate_pretraining(model, evaluation_loader(test, accelerator, unseen_rows), accelerator)
+        mlm["unseen_accuracy"] = unseen["mlm_accuracy"]
+        nsp |= {"unseen_accuracy": unseen["nsp_accuracy"]} if pairs else {}
+    results: dict[str, Any] = {"mlm": {**mlm, **masked_word_baselines(training, test, content)}}
+    if pairs:
+        held_out = {"": test}
+        related = related_documents(corpus["test"])
+        if related is not None and len(corpus["test"]) >= FEWEST_FOR_HARD:
+            held_out["hard_"] = dataset("test", related=related)
+        nsp |= next_sentence_figures(model, held_out, accelerator)
+        results["nsp"] = nsp | {"chance_accuracy": 0.5, **next_sentence_baselines(training, held_out, content)}
+    return {**results, "samples": fill_mask(accelerator.unwrap_model(model), tokenizer, PROMPTS)}
 
 
 def content_words(tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
@@ -28,46 +86,38 @@ def content_words(tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
     return content
 
 
+def related_documents(documents: Dataset) -> np.ndarray | None:
+    """Marks, bool (documents, documents), pairs that share a person or the topic; None if the corpus names neither."""
+    if not {"script", "people"} <= set(documents.column_names):
+        return None
+    scripts, people = np.array(documents["script"]), [set(names or ()) for names in documents["people"]]
+    shared = np.array([[bool(a & b) for b in people] for a in people])
+    return shared | (scripts[:, None] == scripts[None])
+
+
 @torch.no_grad()
 def evaluate_pretraining(
     model: nn.Module, loader: Any, accelerator: Accelerator, content: np.ndarray | None = None, hide: bool = True
 ) -> dict[str, float]:
-    """Gives loss and accuracy of both tasks, always for the same masks and pairs: those of epoch 0.
+    """Computes the loss and the accuracy of each task of a model, always for the masks and pairs of epoch 0.
 
-    Of a model of masked words alone, it gives those of this task.
+    Args:
+        content: bool (V,), the content words (see `content_words`): with them, also the accuracy at these alone.
+        hide: whether words are masked. A model sees all words when it is used to tell next sentences.
 
-    With `content` (see `content_words`), also the accuracy at the targets that are content words. Without `hide`, the
-    model sees every word: that is how next sentences are told in use.
+    Raises:
+        ValueError: the text has no word of the vocabulary.
     """
     model.eval()
     loader.set_epoch(0)
     is_content = torch.as_tensor(content if content is not None else [], device=accelerator.device)
     rows = []
     for batch in loader:
-        chosen = batch["labels"] != -100
+        chosen = batch["labels"] != IGNORED
         if not hide:
             batch["input_ids"] = torch.where(chosen, batch["labels"], batch["input_ids"])
-        output = model(**batch)
-        logits = output.get("prediction_logits", output.get("logits"))  # (N, V), or (B, S, V) without sparse_prediction
-        logits, target = logits[chosen] if logits.dim() == 3 else logits, batch["labels"][chosen]
-        right = (logits.argmax(-1) == target).float()
-        known = is_content[target].float() if content is not None else torch.zeros_like(right)
-        words = torch.stack(
-            [
-                F.cross_entropy(logits.float(), target, reduction="none"),
-                right,
-                torch.ones_like(right),
-                right * known,
-                known,
-            ]
-        ).T  # (N, 5)
-        by_row = torch.zeros(len(chosen), 5, device=words.device).index_add(0, chosen.nonzero()[:, 0], words)
-        if (nsp_target := batch.get("next_sentence_label")) is not None:
-            nsp_logits = output.seq_relationship_logits.float()
-            nsp_right = (nsp_logits.argmax(-1) == nsp_target).float()
-            pairs = torch.stack([F.cross_entropy(nsp_logits, nsp_target, reduction="none"), nsp_right]).T  # (B, 2)
-            by_row = torch.cat([by_row, pairs], dim=1)
-        rows.append(accelerator.gather_for_metrics(by_row).cpu())
+        sums = sums_of_rows(model(**batch), batch, is_content if content is not None else None)
+        rows.append(accelerator.gather_for_metrics(sums).cpu())
     every = torch.cat(rows).double()
     if not every[:, 2].any():
         raise ValueError("there is no word to predict: no word of the text is in the vocabulary")
@@ -78,11 +128,45 @@ def evaluate_pretraining(
     return figures if content is None else {**figures, "content_accuracy": content_right / max(content_count, 1)}
 
 
+def sums_of_rows(output: Any, batch: Batch, is_content: Tensor | None) -> Tensor:
+    """Sums over the masked words of each row: the losses, those that are right, all, and of content words the last two.
+
+    Returns:
+        (B, 5), or with next sentences (B, 7): then the loss of each pair, and whether it is right, follow.
+    """
+    chosen = batch["labels"] != IGNORED
+    logits = output.get("prediction_logits", output.get("logits"))  # (N, V), or (B, S, V) without sparse_prediction
+    logits, target = logits[chosen] if logits.dim() == 3 else logits, batch["labels"][chosen]
+    right = (logits.argmax(-1) == target).float()
+    known = torch.zeros_like(right) if is_content is None else is_content[target].float()
+    losses = F.cross_entropy(logits.float(), target, reduction="none")
+    words = torch.stack([losses, right, torch.ones_like(right), right * known, known], dim=1)  # (N, 5)
+    sums = torch.zeros(len(chosen), 5, device=words.device).index_add(0, chosen.nonzero()[:, 0], words)
+    if (nsp_target := batch.get("next_sentence_label")) is None:
+        return sums
+    nsp_logits = output.seq_relationship_logits.float()
+    nsp_right = (nsp_logits.argmax(-1) == nsp_target).float()
+    pairs = torch.stack([F.cross_entropy(nsp_logits, nsp_target, reduction="none"), nsp_right], dim=1)  # (B, 2)
+    return torch.cat([sums, pairs], dim=1)
+
+
+def next_sentence_figures(
+    model: nn.Module, held_out: dict[str, PretrainDataset], accelerator: Accelerator
+) -> dict[str, float]:
+    """Computes the accuracies of next sentences, with words masked and without, on each set by its prefix."""
+    figures = {}
+    for prefix, dataset in held_out.items():
+        loader = evaluation_loader(dataset, accelerator)
+        for name, hide in (("accuracy", True), ("unmasked_accuracy", False)):
+            figures[f"{prefix}{name}"] = evaluate_pretraining(model, loader, accelerator, hide=hide)["nsp_accuracy"]
+    return figures
+
+
 @torch.no_grad()
 def fill_mask(
     model: Any, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], top: int = 3
 ) -> list[dict[str, Any]]:
-    """Gives the likeliest words at the (first) [MASK] of each text, with their probabilities."""
+    """Returns the likeliest words at the first [MASK] of each text, with their probabilities."""
     model.eval()
     batch = tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt").to(model.device)
     output = model(**batch)
@@ -90,7 +174,7 @@ def fill_mask(
     samples = []
     for text, ids, row in zip(texts, batch["input_ids"], logits, strict=True):
         places = (ids == tokenizer.mask_token_id).nonzero()
-        if not len(places):  # cut off: the model takes no more
+        if not len(places):  # the text was cut before it
             continue
         probability, word = row[int(places[0])].softmax(-1).topk(top)
         words = tokenizer.convert_ids_to_tokens(word.tolist())

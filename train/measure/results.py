@@ -1,0 +1,135 @@
+"""What a fine-tuning run leaves of its figures: results.json, the confusion matrix, predictions.csv and the card."""
+
+import json
+import os
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from toybert.train.data.datasets import FinetuneDataset
+from toybert.train.data.labels import REGRESSION, SINGLE, Labels, dataset_notes, read_labels, shortened
+from toybert.train.data.tables import Table
+from toybert.train.hub.card import code, shown, write_card
+from toybert.train.hub.folders import ROOT
+from toybert.train.measure.classification import (
+    BASELINES,
+    METRICS,
+    Comparison,
+    format_comparison,
+    predict,
+    with_baseline,
+)
+from toybert.train.measure.plots import MOST_CLASSES, plot_confusion
+
+CARD_NAMES = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "micro_f1": "micro-F1",
+    "exact_match": "all labels right",
+    "loss": "mean squared error",  # of a regression; the loss of a classifier is not on the card
+    "pearson": "correlation (Pearson's)",
+    "spearman": "correlation of the ranks (Spearman's)",
+}
+
+
+def write_results(
+    model: nn.Module,
+    tables: dict[str, Table],
+    data: dict[str, FinetuneDataset],
+    labels: Labels,
+    texts: Sequence[str],
+    folder: Path,
+    accelerator: Accelerator,
+) -> dict[str, Comparison]:
+    """Measures a model on each table that has labels, and writes what there is to see into a run's folder.
+
+    Args:
+        tables: the validation table, and the test table if it is to be predicted.
+        data: the rows of these tables and of training.
+        texts: the tables' columns of text.
+    """
+    results = {}
+    for split, table in tables.items():
+        logits, truth = predict(model, data[split], accelerator), data[split].labels
+        if truth is not None:
+            results[split] = with_baseline(logits, truth, data["train"].labels, labels.names)
+            accelerator.print(f"{table.name}:\n{format_comparison(results[split], 'training')}")
+        if not accelerator.is_main_process:
+            continue
+        if split == "test":
+            write_predictions(folder / "predictions.csv", table, texts, data[split].row, logits, labels)
+            print(f"predicted {table.name} into {folder / 'predictions.csv'}")
+        elif labels.problem_type == SINGLE and len(labels.names) <= MOST_CLASSES:
+            plot_confusion(truth, logits.argmax(1), labels.names, folder / "figures" / "confusion.png")
+        elif labels.problem_type == SINGLE:
+            print(f"no confusion matrix is drawn: {len(labels.names)} classes are more than {MOST_CLASSES}")
+    if accelerator.is_main_process:
+        (folder / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    return results
+
+
+def write_predictions(
+    path: Path, table: Table, texts: Sequence[str], rows: np.ndarray, logits: Tensor, labels: Labels
+) -> None:
+    """Writes a CSV file: a table's texts, its labels if it has any, what was predicted, and each class's probability.
+
+    Args:
+        texts: the columns of text.
+        rows: the rows of the table that have logits; the others have no word, and their predictions stay empty.
+    """
+    given = {name: table.rows[name][:] for name in texts}
+    if labels.column in table.rows.column_names:
+        found = read_labels(table, labels.column, labels.separator)
+        given[labels.column] = [labels.as_text(label) for label in found]
+    predicted = pd.DataFrame(predictions(logits, labels), index=rows).reindex(range(len(table.rows)))
+    unfinished = path.with_suffix(".unfinished")
+    # pandas quotes a text for a lone "\r" only if the ends of lines have one.
+    pd.concat([pd.DataFrame(given), predicted], axis=1).to_csv(unfinished, index=False, lineterminator="\r\n")
+    os.replace(unfinished, path)
+
+
+def predictions(logits: Tensor, labels: Labels) -> dict[str, list[str]]:
+    """Returns columns of text: what logits (N, L) say about each row, and the probability of each class."""
+    if labels.problem_type == REGRESSION:
+        return {"predicted": [f"{number:.6g}" for number in logits[:, 0].tolist()]}
+    if labels.problem_type == SINGLE:
+        said, probability = [labels.names[number] for number in logits.argmax(1).tolist()], logits.softmax(1)
+    else:
+        held = [[name for name, x in zip(labels.names, row, strict=True) if x > 0] for row in logits.tolist()]
+        said, probability = [labels.as_text(names) for names in held], logits.sigmoid()
+    columns = zip(labels.names, probability.T.tolist(), strict=True)
+    return {"predicted": said, **{f"p({name})": [f"{p:.4f}" for p in column] for name, column in columns}}
+
+
+def write_finetuning_card(
+    model: nn.Module,
+    data: dict[str, FinetuneDataset],
+    labels: Labels,
+    results: dict[str, Comparison],
+    options: Any,
+    progress: Any,
+) -> None:
+    """Writes the card of a run: what it learnt from, and its figures beside those of the baseline."""
+    source = code(Path(options.train_file or options.corpus).name)
+    start = "the shipped ToyBERT" if Path(options.model).resolve() == ROOT else code(shown(options.model))
+    classes = f"Classes: {shortened([code(name) for name in labels.names])}"
+    notes = [
+        f"{len(data['train']):,} training and {len(data['validation']):,} validation sentences of {source}",
+        classes if labels.problem_type != REGRESSION else f"The label is a number, {code(labels.column)}",
+        f"Fine-tuned from {start}" + (f" at {code(options.revision)}" if options.revision else ""),
+        *chain(*(dataset_notes(dataset, f"the {split} split") for split, dataset in data.items())),
+    ]
+    baseline = f"{BASELINES[labels.problem_type]} in training"
+    rows = [
+        (split, CARD_NAMES[name], comparison["model"][name], baseline, comparison["baseline"][name])
+        for split, comparison in results.items()
+        for name in METRICS[labels.problem_type]
+        if name != "loss" or labels.problem_type == REGRESSION
+    ]
+    write_card("finetune", model, options, progress, notes, rows)
