@@ -1,7 +1,6 @@
 """What comes before the first step: the options, whether the run's folder is free, and the accelerator."""
 
 import os
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from toybert.train.hub.push import check_login
 from toybert.train.loop.checkpoint import RECORD, digest, read_record
 
 # What a value must be, how to tell, and of which options.
-RANGES: tuple[tuple[str, Callable[[float], bool], tuple[str, ...]], ...] = (
+RANGES: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
     ("at least 1", lambda x: x >= 1, ("epochs", "batch_size", "gradient_accumulation_steps")),
     (
         "at least 0",
@@ -88,16 +87,16 @@ def configuration(options: LoopOptions, accelerator: Accelerator) -> dict[str, A
 
 
 def start(options: LoopOptions) -> Accelerator:
-    """Makes the Accelerator, seeds everything, and checks that the folder is free or holds the run to resume.
+    """Makes the Accelerator, seeds everything, and sees that the output folder is free for this run.
 
     Raises:
-        ValueError: the folder is not empty and `resume` is off, or it holds a run of another configuration; or see
+        ValueError: the folder holds a run and `resume` is off, or holds one of another configuration; or see
             `make_accelerator`.
         FileNotFoundError: there is no run to resume.
     """
     accelerator = make_accelerator(options)
     if options.push_to_hub and accelerator.is_main_process:
-        check_login()  # now rather than after hours of training
+        check_login()  # rather now than when all is done
     set_seed(options.seed)
     folder = Path(options.output_dir)
     record = folder / RECORD
@@ -129,7 +128,7 @@ def shares_a_cpu() -> bool:
 
 
 def make_accelerator(options: LoopOptions) -> Accelerator:
-    """Makes an Accelerator that joins all the processes of the run and has the tracker that `report_to` names.
+    """Makes an Accelerator of all the processes that were started, with the tracker that was asked for.
 
     Raises:
         ValueError: the tracker's package is missing, some processes have not joined, or FSDP would split matrices that
@@ -154,5 +153,5 @@ def make_accelerator(options: LoopOptions) -> Accelerator:
             "set ACCELERATE_USE_CPU=true if they are to share a CPU"
         )
     if accelerator.distributed_type == DistributedType.FSDP and options.muon_learning_rate:
-        raise ValueError("Muon needs whole matrices, and FSDP splits them: give --muon-learning-rate 0")
+        raise ValueError("Muon needs whole matrices and FSDP spreads them: give --muon-learning-rate 0")
     return accelerator
