@@ -17,7 +17,6 @@ from datasets import DatasetDict
 from transformers import AutoModelForPreTraining
 
 from toybert.train import cli, finetune, pretrain
-from toybert.train.cli import option
 from toybert.train.data.checks import check_labels, load_corpus
 from toybert.train.data.labelled import SENTIMENT
 from toybert.train.evaluate import classification_report, pretraining_report, table
@@ -35,14 +34,14 @@ NEIGHBOUR_EXAMPLES = ["dog", "river", "anna", "bread", "rain", "good", "ran", "n
 class Options:
     """Holds the options of the whole run."""
 
-    output_dir: str | None = option("The run's folder (default: the first free of outputs/toybert-1, -2 ...).", None)
-    recipe: str = option("default, or seed: the plain one, for comparison.", "default")
-    epochs: int | None = option("Epochs of pre-training (default: the recipe's).", None)
-    finetuning_epochs: int | None = option("Epochs of fine-tuning (default: the recipe's).", None)
-    stories: str = option("The corpus folder for pre-training.", PretrainOptions.corpus)
-    sentiment: str = option("The corpus folder for fine-tuning.", FinetuneOptions.corpus)
-    seed: int = option("The seed of everything random.", 0)
-    resume: bool = option("Go on with the run in --output-dir where it was interrupted.", False)
+    output_dir: str | None = cli.option("The run's folder (default: outputs/toybert-1 or the next that is free).", None)
+    recipe: str = cli.option("default, or seed: the plain one, for comparison.", "default")
+    epochs: int | None = cli.option("Epochs of pre-training (default: the recipe's).", None)
+    finetuning_epochs: int | None = cli.option("Epochs of fine-tuning (default: the recipe's).", None)
+    stories: str = cli.option("The corpus folder for pre-training.", PretrainOptions.corpus)
+    sentiment: str = cli.option("The corpus folder for fine-tuning.", FinetuneOptions.corpus)
+    seed: int = cli.option("The seed of everything random.", 0)
+    resume: bool = cli.option("Go on with the run in --output-dir where it was interrupted.", False)
 
 
 def first_free_folder() -> str:
@@ -67,7 +66,7 @@ def train_all(options: Options) -> dict[str, Any]:
     pretraining, finetuning = plan(options)
     stories, sentiment = read_corpora(options)
     finetune.read_tables(finetuning)
-    folder = Path(options.output_dir or first_free_folder())  # only now, since nothing is wrong with the files
+    folder = Path(options.output_dir or first_free_folder())  # claimed when nothing is wrong with the files
     pretraining = replace(pretraining, output_dir=str(folder))
     finetuning = replace(finetuning, output_dir=str(folder / "sentiment"), model=str(folder))
 
@@ -114,10 +113,10 @@ def plan(options: Options) -> tuple[PretrainOptions, FinetuneOptions]:
         raise ValueError("--resume needs the --output-dir of the run that it is to continue")
     if options.recipe not in pretrain.RECIPES:
         raise ValueError(f"recipe must be one of {', '.join(pretrain.RECIPES)}, got {options.recipe!r}")
-    first = pretrain.RECIPES[options.recipe] | ({} if options.epochs is None else {"epochs": options.epochs})
-    second = finetune.RECIPES[options.recipe]
-    if options.finetuning_epochs is not None:
-        second = second | {"epochs": options.finetuning_epochs}
+    first, second = (
+        recipes[options.recipe] | ({} if epochs is None else {"epochs": epochs})
+        for recipes, epochs in ((pretrain.RECIPES, options.epochs), (finetune.RECIPES, options.finetuning_epochs))
+    )
     begun = options.resume and (Path(str(options.output_dir)) / "sentiment" / RECORD).is_file()
     folder, seed = options.output_dir or "", options.seed
     return (
@@ -127,7 +126,7 @@ def plan(options: Options) -> tuple[PretrainOptions, FinetuneOptions]:
 
 
 def read_corpora(options: Options) -> tuple[DatasetDict, DatasetDict]:
-    """Loads both corpora before the first minute is spent, and refuses labels that are no sentiment."""
+    """Loads both corpora, before a minute is spent on either, and refuses labels that are no sentiment."""
     stories, sentiment = load_corpus(options.stories, ["sentences"]), load_corpus(options.sentiment, ["text", "label"])
     for split, rows in sentiment.items():
         check_labels(rows["label"], len(SENTIMENT), f"{split}.jsonl in {options.sentiment}")

@@ -17,7 +17,7 @@ from transformers.utils import logging
 
 Options = TypeVar("Options")
 DEBUG = "With --debug, an error shows where it arose."  # the end of every script's help
-# The headings of --help, each with its options. An option that stands under none is listed before them.
+# The headings of --help, each with its options; others are listed before them.
 GROUPS = {
     "data": "corpus corpus_config train_file validation_file test_file text_column text_pair_column label_column "
     "label_separator problem_type split_sentences language pack streaming stories sentiment",
@@ -36,7 +36,7 @@ def option(help: str, default: Any = MISSING) -> Any:
 
 
 def make_parser(description: str | None, **how: Any) -> argparse.ArgumentParser:
-    """Makes a parser that calls the script as one types it, and takes no half of an option's name for the whole."""
+    """Makes a parser that names the script as one types it, and refuses abbreviations of options."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     prog = f"python -m {spec.name.removesuffix('.__main__')}" if spec else None
     return argparse.ArgumentParser(prog=prog, description=description, epilog=DEBUG, allow_abbrev=False, **how)
@@ -49,11 +49,11 @@ def parse(
 
     `--recipe` names a set of defaults and `--config` a file of options; an option that is typed beside them wins.
     """
-    usage = "%(prog)s [options]; --help lists them"  # at a mistake, all the options would hide what it is
+    usage = "%(prog)s [options]; --help lists them"  # listing them all would hide what the mistake is
     parser = make_parser(description, usage=usage, add_help=False)
     parser.add_argument("--config", metavar="FILE", help="A JSON or YAML file of options; those typed beside it win.")
     if recipes:
-        parser.add_argument("--recipe", choices=list(recipes), default="default", help="The set of defaults.")
+        parser.add_argument("--recipe", choices=list(recipes), default="default", help="Which set of defaults to use.")
     first = vars(parser.parse_known_args()[0])
     defaults = (recipes or {}).get(first.get("recipe", ""), {})
     switches = add_options(parser, options_class, defaults)
@@ -88,7 +88,7 @@ def add_options(parser: argparse.ArgumentParser, options_class: Any, defaults: d
             metavar = {int: "N", float: "X"}.get(kind, each.name.rpartition("_")[2].upper())
             how = {"type": kind, "metavar": metavar}
             if default is not None:
-                shown = os.path.relpath(default) if os.path.isabs(str(default)) else default
+                shown = min(default, os.path.relpath(default), key=len) if os.path.isabs(str(default)) else default
                 text = f"{text.removesuffix('.')} ({'required' if default is MISSING else f'default: {shown}'})."
         parent = next((group for group, names in groups if each.name in names), parser)
         parent.add_argument(flag, default=argparse.SUPPRESS, required=default is MISSING, help=text, **how)
@@ -96,7 +96,7 @@ def add_options(parser: argparse.ArgumentParser, options_class: Any, defaults: d
 
 
 def spell(words: Iterable[str], switches: set[str]) -> list[str]:
-    """Spells options with hyphens, and a switch that is followed by true or false, as in other scripts, without."""
+    """Spells options as the parser knows them: `--split_sentences` with a hyphen, `--nsp false` as `--no-nsp`."""
     spelt: list[str] = []
     for word in words:
         name, equals, value = word.partition("=")

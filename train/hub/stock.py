@@ -77,11 +77,11 @@ def copy_modules(folder: Path, target: Path, weights: dict[str, dict[str, Tensor
 
 
 def save_stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Saves a tokenizer as one that loads without our code, on any version of the library.
+    """Saves a tokenizer as one that needs no code of ours, on any version of the library.
 
-    A ToyBertTokenizer that splits off punctuation becomes a BertTokenizer, which returns the same tokens, except that
-    it drops control and zero-width characters and does not compose letters with their accents (NFC). If it does not
-    split, or has words that BERT would cut, it becomes a plain PreTrainedTokenizerFast.
+    Where a ToyBertTokenizer splits off punctuation it becomes a BertTokenizer, which gives the same tokens save that it
+    drops control and zero-width characters and doesn't compose letters with their accents (NFC). Else the words stay a
+    plain list.
     """
     if type(tokenizer).__name__ == "ToyBertTokenizer":
         tokenizer = stock_tokenizer(tokenizer, folder)
@@ -101,7 +101,7 @@ def stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> PreTrai
     """Makes one of the library's tokenizers from a ToyBertTokenizer, and leaves BERT's vocab.txt in the folder."""
     words = tokenizer.backend_tokenizer.get_vocab(with_added_tokens=False)
     kept = {"model_max_length": tokenizer.model_max_length, "clean_up_tokenization_spaces": False}
-    # BERT's tokenizer cuts words into pieces, which begin with "##", and gives up on words of over 100 letters.
+    # BERT's cuts words in pieces, "##" before all but the first, and gives up on those of over 100 letters.
     if not tokenizer.split_punctuation or any(word.startswith("##") or len(word) > 100 for word in words):
         kept |= tokenizer.special_tokens_map
         return PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer, **kept)
