@@ -10,6 +10,7 @@ from torch import nn
 from toybert.configuration_toybert import ToyBertConfig
 from toybert.train.finetune import FinetuneOptions
 from toybert.train.hub.card import MARK, shown, write_card
+from toybert.train.hub.folders import ROOT
 from toybert.train.loop.loop import Progress
 from toybert.train.pretrain import PretrainOptions
 
@@ -100,3 +101,15 @@ def test_the_example_of_a_classifier_asks_as_it_was_trained(tmp_path: Path, prob
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert example in card
     assert ("It gives one of its classes to any text" in card) == problem.startswith("single")
+
+
+def test_what_a_file_says_is_shown_and_never_run_as_a_template(tmp_path: Path) -> None:
+    assert "--corpus '{{ 6 * 7 }} & {% if %}'" in write(tmp_path / "mine", corpus="{{ 6 * 7 }} & {% if %}")
+
+
+def test_an_installed_package_has_the_templates() -> None:
+    project = pytest.importorskip("tomllib").loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]["toybert.train.hub"]
+    installed = {path for pattern in patterns for path in (ROOT / "train" / "hub").glob(pattern)}
+    assert installed == set((ROOT / "train" / "hub").glob("*.md"))
+    assert any(words.startswith("jinja2") for words in project["project"]["dependencies"])

@@ -2,8 +2,10 @@
 
 import json
 import pickle
+import re
 import shlex
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from safetensors import SafetensorError
 from toybert.train import cli, convert, evaluate, publish
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub.card import command
-from toybert.train.hub.folders import load_config, load_tokenizer, read_json
+from toybert.train.hub.folders import ROOT, load_config, load_tokenizer, read_json
 from toybert.train.pretrain import RECIPES, PretrainOptions
 
 CORPUS = [{"text": "the cat sat .", "label": 1}, {"text": "it slept .", "label": 0}]
@@ -89,6 +91,62 @@ def test_the_cause_of_what_nobody_expected_is_said_too(monkeypatch: pytest.Monke
     error = RuntimeError("an error occurred")
     error.__cause__ = ValueError("row 3 is empty")
     assert "an error occurred row 3 is empty" in fails(raising(error), monkeypatch=monkeypatch)
+
+
+def pretraining(monkeypatch: pytest.MonkeyPatch, *words: str) -> PretrainOptions:
+    """Reads the options of a pre-training run from words as one types them."""
+    monkeypatch.setattr("sys.argv", ["script", "--output-dir", "x", *words])
+    return cli.parse(PretrainOptions, None, RECIPES)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--learning_rate", "0.5", "--min_frequency=3"], {"learning_rate": 0.5, "min_frequency": 3}),
+        (["--no-nsp", "--split_sentences"], {"nsp": False, "split_sentences": True}),
+        (["--no_nsp", "--nsp"], {}),  # the last one counts
+        (["--nsp", "false", "--split-sentences", "True"], {"nsp": False, "split_sentences": True}),
+        (["--pack", "true"], {"pack": True}),
+        (["--no-pack"], {"pack": False}),
+        (["--text-column", "true", "--corpus", "a_b--c_d"], {"text_column": "true", "corpus": "a_b--c_d"}),
+        (["--intermediate-size", "12"], {"intermediate_size": 12}),
+    ],
+)  # fmt: skip
+def test_an_option_can_be_typed_as_other_scripts_spell_it(
+    words: list[str], expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert pretraining(monkeypatch, *words) == PretrainOptions(output_dir="x", **expected)
+
+
+@pytest.mark.parametrize("word", ["--conf", "--hidden", "--nsp=perhaps"])
+def test_half_a_name_and_half_a_switch_are_refused(
+    word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        pretraining(monkeypatch, word, "64")
+    assert stop.value.code == 2
+    assert word.partition("=")[0] in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("options_class", [PretrainOptions, FinetuneOptions])
+def test_the_help_shows_each_option_once_under_its_heading(
+    options_class: type, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["script", "--recipe", "seed", "--help"])
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as stop:
+        cli.parse(options_class, None, RECIPES)
+    assert stop.value.code == 0
+    general, *headed = re.split(r"^(\w+):$", capsys.readouterr().out.partition("\noptions:\n")[2], flags=re.MULTILINE)
+    assert set(re.findall(r"--[\w-]+", general)) == {"--config", "--recipe", "--help"}
+    assert headed[::2] == ["data", "model", "recipe", "run", "hub"]
+    shown = re.findall(r"^  --(?!no-)([\w-]+)", "".join(headed[1::2]), re.MULTILINE)
+    assert sorted(shown) == sorted(each.name.replace("_", "-") for each in fields(options_class))
+    text = " ".join(" ".join(headed[1::2]).split())
+    assert "default: None" not in text
+    assert str(ROOT) not in text
+    assert "learning rate (default: 0.0001)." in text  # the recipe's
+    assert "(required)" in text
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), OSError("x"), TypeError("x")])

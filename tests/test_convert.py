@@ -325,7 +325,7 @@ def test_a_tokenizer_that_cannot_be_read_leaves_nothing_behind(text, tmp_path):
 
 def test_only_what_is_on_the_hub_has_a_revision(tmp_path):
     make_bert(tmp_path / "bert")
-    with pytest.raises(ValueError, match="bert is a folder: a revision, here v1, is of an id on the Hub"):
+    with pytest.raises(ValueError, match="bert is a folder, and revision v1 needs an id on the Hub"):
         convert(tmp_path / "bert", tmp_path / "toybert", revision="v1")
 
 

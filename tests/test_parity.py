@@ -11,7 +11,7 @@ import transformers
 from torch import Tensor, nn
 
 from toybert import modeling_toybert
-from toybert.train.convert import convert_config, translate
+from toybert.train.hub.names import convert_config, translate
 
 SIZES = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 SHAPES = {"toy": (40, 32, 2, 4, 64), "deep": (61, 48, 4, 3, 80), "wide": (99, 128, 1, 2, 512)}

@@ -173,7 +173,7 @@ def test_a_folder_that_holds_a_run_is_not_written_over(pretrained: Path, stories
 def test_a_resume_with_another_configuration_names_the_difference(
     pretrained: Path, stories: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ValueError, match=r"was started with batch_size=32, and can't go on with 16"):
+    with pytest.raises(ValueError, match=r"was started with batch_size=32 and can't go on with 16"):
         pretrain(pretrained, stories, resume=True, batch_size=16)
     with pytest.raises(FileNotFoundError, match="there is no run to resume"):
         pretrain(tmp_path / "nothing", stories, resume=True)
@@ -194,7 +194,7 @@ def test_a_tokenizer_of_another_size_is_refused(pretrained: Path, sentiment: str
     tokenizer.add_tokens(["platypus"])
     tokenizer.save_pretrained(grown)
     size = len(tokenizer)
-    with pytest.raises(ValueError, match=rf"the tokenizer has {size} tokens, the model {size - 1}"):
+    with pytest.raises(ValueError, match=rf"the tokenizer has {size} tokens and the model {size - 1}"):
         train_finetuning(FinetuneOptions(output_dir=str(tmp_path / "run"), model=str(grown), corpus=sentiment))
     assert not (tmp_path / "run").exists()
 
@@ -338,6 +338,8 @@ def test_the_command_line_takes_defaults_from_the_recipe_and_lets_them_be_change
         ({"push_to_hub": True}, "push_to_hub needs a repo_id"),
         ({"push_to_hub": True, "repo_id": "me/to/bert"}, "me/to/bert"),
         ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"weight_decay": float("nan")}, "weight_decay must be at least 0, got nan"),
         ({"mlm_probability": 0.0}, "mlm_probability must be above 0"),
     ],
 )

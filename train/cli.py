@@ -1,22 +1,33 @@
-"""How the scripts read their options and tell of failure."""
+"""What every script does: reads its options, and says in one sentence what went wrong."""
 
 import argparse
 import json
 import logging as standard_logging
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import datasets
 import torch
 import yaml
-from transformers import HfArgumentParser
 from transformers.utils import logging
 
 Options = TypeVar("Options")
 DEBUG = "With --debug, an error shows where it arose."  # the end of every script's help
+# The headings of --help, each with its options; others are listed before them.
+GROUPS = {
+    "data": "corpus corpus_config train_file validation_file test_file text_column text_pair_column label_column "
+    "label_separator problem_type split_sentences language pack streaming stories sentiment",
+    "model": "model init_from revision tokenizer vocab_size min_frequency max_length num_hidden_layers hidden_size "
+    "num_attention_heads intermediate_size initializer_range",
+    "recipe": "recipe nsp mlm_probability epochs finetuning_epochs max_steps batch_size gradient_accumulation_steps "
+    "learning_rate muon_learning_rate weight_decay schedule warmup_ratio dropout max_grad_norm best_metric patience",
+    "run": "output_dir seed checkpoint_every resume report_to",
+    "hub": "push_to_hub repo_id private dry_run",
+}
 
 
 def option(help: str, default: Any = MISSING) -> Any:
@@ -24,52 +35,85 @@ def option(help: str, default: Any = MISSING) -> Any:
     return field(default=default, metadata={"help": help})
 
 
+def make_parser(description: str | None, **how: Any) -> argparse.ArgumentParser:
+    """Makes a parser that names the script as one types it, and refuses abbreviations of options."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    prog = f"python -m {spec.name.removesuffix('.__main__')}" if spec else None
+    return argparse.ArgumentParser(prog=prog, description=description, epilog=DEBUG, allow_abbrev=False, **how)
+
+
 def parse(
     options_class: type[Options], description: str | None, recipes: dict[str, dict[str, Any]] | None = None
 ) -> Options:
-    """Reads options from the command line; a mistake in them ends the program with exit code 2.
+    """Reads the fields of a dataclass from the command line; a mistake in them ends the program with exit code 2.
 
-    `--recipe` names one of the sets of defaults, `--config` a file of options; what is said beside them still counts.
+    `--recipe` names a set of defaults and `--config` a file of options; an option that is typed beside them wins.
     """
-    spec = getattr(sys.modules["__main__"], "__spec__", None)
-    prog = f"python -m {spec.name.removesuffix('.__main__')}" if spec else None
-    usage = "%(prog)s [options]; --help lists them"  # all of them at each mistake would hide what it is
-    parser = HfArgumentParser(
-        options_class,  # type: ignore[arg-type]
-        prog=prog,
-        usage=usage,
-        description=description,
-        epilog=DEBUG,
-    )
-    parser.add_argument("--config", help="A JSON or YAML file of options; those given beside it win.")
+    usage = "%(prog)s [options]; --help lists them"  # listing them all would hide what the mistake is
+    parser = make_parser(description, usage=usage, add_help=False)
+    parser.add_argument("--config", metavar="FILE", help="A JSON or YAML file of options; those typed beside it win.")
     if recipes:
-        parser.add_argument("--recipe", choices=list(recipes), default="default", help="Where the defaults come from.")
-    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)  # reads these two before the others
-    first.add_argument("--config")
-    first.add_argument("--recipe", default="default")
-    given = first.parse_known_args()[0]
+        parser.add_argument("--recipe", choices=list(recipes), default="default", help="Which set of defaults to use.")
+    first = vars(parser.parse_known_args()[0])
+    defaults = (recipes or {}).get(first.get("recipe", ""), {})
+    switches = add_options(parser, options_class, defaults)
+    parser.add_argument("-h", "--help", action="help", help="Show this help and stop.")
     try:
-        defaults = dict((recipes or {}).get(given.recipe, {}))
-        if given.config:
-            defaults |= read_options(given.config, {each.name for each in fields(options_class)})  # type: ignore[arg-type]
-        parser.set_defaults(**defaults)
-        for action in parser._actions:
-            action.required = action.required and action.dest not in defaults
-        options, *_, unknown = parser.parse_args_into_dataclasses(
-            look_for_args_file=False, return_remaining_strings=True
-        )
+        names = {each.name for each in fields(options_class)}  # type: ignore[arg-type]
+        words = [*(read_options(first["config"], names) if first["config"] else []), *sys.argv[1:]]
+        given, unknown = parser.parse_known_args(spell(words, switches))
         if unknown:
             raise ValueError(f"there is no option {unknown[0]}")
+        typed = {name: value for name, value in vars(given).items() if name in names}
+        return options_class(**{**defaults, **typed})
     except ValueError as error:  # of the options class, or of the file
         parser.error(str(error))
-    return options
 
 
-def read_options(path: str, names: set[str]) -> dict[str, Any]:
-    """Reads options by name from a file; argparse then takes them as if they were typed.
+def add_options(parser: argparse.ArgumentParser, options_class: Any, defaults: dict[str, Any]) -> set[str]:
+    """Adds an option for each field of a dataclass, and returns the switches among them.
+
+    Args:
+        defaults: values by name that stand in for those of the class.
+    """
+    groups = [(parser.add_argument_group(title), names.split()) for title, names in GROUPS.items()]
+    kinds, switches = get_type_hints(options_class), set()
+    for each in fields(options_class):
+        flag, default = f"--{each.name.replace('_', '-')}", defaults.get(each.name, each.default)
+        kind = next(kind for kind in (*get_args(kinds[each.name]), kinds[each.name]) if kind is not type(None))
+        text, how = each.metadata["help"].replace("%", "%%"), dict[str, Any](action=argparse.BooleanOptionalAction)
+        if kind is bool:
+            switches.add(flag)
+        else:
+            metavar = {int: "N", float: "X"}.get(kind, each.name.rpartition("_")[2].upper())
+            how = {"type": kind, "metavar": metavar}
+            if default is not None:
+                shown = min(default, os.path.relpath(default), key=len) if os.path.isabs(str(default)) else default
+                text = f"{text.removesuffix('.')} ({'required' if default is MISSING else f'default: {shown}'})."
+        parent = next((group for group, names in groups if each.name in names), parser)
+        parent.add_argument(flag, default=argparse.SUPPRESS, required=default is MISSING, help=text, **how)
+    return switches
+
+
+def spell(words: Iterable[str], switches: set[str]) -> list[str]:
+    """Spells options as the parser knows them: `--split_sentences` with a hyphen, `--nsp false` as `--no-nsp`."""
+    spelt: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word.startswith("--"):
+            word = name.replace("_", "-") + equals + value
+        if spelt and spelt[-1] in switches and word.lower() in ("true", "false"):
+            spelt[-1] = spelt[-1] if word.lower() == "true" else f"--no-{spelt[-1][2:]}"
+        else:
+            spelt.append(word)
+    return spelt
+
+
+def read_options(path: str, names: set[str]) -> list[str]:
+    """Reads options by name from a file, and returns the words that one would type for them.
 
     Raises:
-        ValueError: it is not there, is no JSON or YAML, or has a name that is none of `names`.
+        ValueError: the file is missing, is neither JSON nor YAML, or sets something that is none of `names`.
     """
     try:
         values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
@@ -77,28 +121,33 @@ def read_options(path: str, names: set[str]) -> dict[str, Any]:
         raise ValueError(f"{path} could not be read: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds no options by name")
-    named = {str(name).replace("-", "_"): value for name, value in values.items()}
-    if unknown := sorted(named.keys() - names):
+    if unknown := sorted({str(name).replace("-", "_") for name in values} - names):
         raise ValueError(f"{path} sets {', '.join(unknown)}, and there is no such option")
-    return {name: value if value is None or isinstance(value, bool) else str(value) for name, value in named.items()}
+    words = []
+    for name, value in values.items():  # a null leaves an option at its default
+        if isinstance(value, bool):
+            words += [f"--{name}", str(value)]
+        elif value is not None:
+            words.append(f"--{name}={value}")
+    return words
 
 
 def run(main: Callable[[], Any]) -> None:
-    """Runs a script, turning what goes wrong into one sentence and exit code 1; with `--debug`, into a traceback."""
+    """Runs a script; an error becomes one sentence and exit code 1, or with `--debug` a traceback."""
     debug = "--debug" in sys.argv
     sys.argv = [word for word in sys.argv if word != "--debug"]  # so that no script has to know it
-    datasets.disable_progress_bars()  # these two flash by, save for a large text (see `load_text`); ours stay
+    datasets.disable_progress_bars()  # the libraries' bars flash by; `load_text` shows one for a large text
     logging.disable_progress_bar()
     logging.set_verbosity_error()
-    # accelerate warns of the tied weight at each save
+    # accelerate warns about the tied weight at each save
     standard_logging.getLogger("accelerate").setLevel(standard_logging.ERROR)
-    # `datasets` logs what it then raises, and we say it in a sentence
+    # `datasets` logs what it then raises, and `sentence` says it
     standard_logging.getLogger("datasets.packaged_modules").setLevel(standard_logging.CRITICAL)
     try:
         main()
-        if torch.distributed.is_initialized():  # else its threads may still run when Python ends, and abort it
+        if torch.distributed.is_initialized():  # or its threads may outlive Python, and abort it
             torch.distributed.destroy_process_group()
-    except KeyboardInterrupt as interruption:  # a training run says what its last checkpoint is
+    except KeyboardInterrupt as interruption:  # a training run names its last checkpoint in it
         sys.exit(str(interruption) or "interrupted")
     except Exception as error:
         if debug:
@@ -107,8 +156,8 @@ def run(main: Callable[[], Any]) -> None:
 
 
 def sentence(error: Exception) -> str:
-    """Says in one line what went wrong; ValueError and OSError are what the scripts raise at what a user can mend."""
-    # These two are ValueErrors as well, and name no file: where one can be mended, it was caught and the file named.
+    """Says in one line what went wrong; a ValueError or an OSError is something that the user can mend."""
+    # These two are ValueErrors that name no file; where the user can mend one, it was caught and the file named.
     unnamed = isinstance(error, (json.JSONDecodeError, UnicodeError))
     if isinstance(error, (ValueError, OSError)) and not unnamed:
         return " ".join(str(error).split())

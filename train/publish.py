@@ -11,28 +11,28 @@ from toybert.train.hub.folders import ROOT, read_json
 from toybert.train.hub.push import push
 from toybert.train.release import refresh
 
-# For those who change the project; and the Hub has a .gitattributes of its own, which keeps large files out of git.
+# The first two are for those who change the project; the Hub makes a .gitattributes of its own, for large files.
 LEFT_OUT = (".ci/", "benchmarks/", ".gitattributes")
 
 
 @dataclass(kw_only=True)
 class PublishOptions:
-    """Holds what publishing can be told."""
+    """Holds the options of an upload."""
 
-    repo_id: str = option("Where to upload, such as me/toybert.")
-    private: bool = option("Only you may see the repository, if it is made now.", False)
+    repo_id: str = option("The repository to upload to, such as me/toybert.")
+    private: bool = option("Make the repository private, if it does not exist yet.", False)
     dry_run: bool = option("List the files and their sizes, and upload nothing.", False)
 
     def __post_init__(self) -> None:
-        """Refuses what can be no name of a repository."""
+        """Refuses a name that no repository can have."""
         validate_repo_id(self.repo_id)
 
 
 def git(*words: str) -> list[str]:
-    """Gives the names that a command of git prints, in the repository, with `-z`.
+    """Returns the names that a command of git prints in the repository, without those that are left out.
 
     Raises:
-        FileNotFoundError: this is no git checkout.
+        FileNotFoundError: the repository is no git checkout.
     """
     try:
         listed = subprocess.run(["git", *words, "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -42,13 +42,13 @@ def git(*words: str) -> list[str]:
 
 
 def published_files() -> dict[str, int]:
-    """Gives each file that belongs on the Hub, with its size in bytes.
+    """Returns each file that belongs on the Hub, with its size in bytes.
 
     Raises:
-        FileNotFoundError: git tracks nothing here, or a file that it tracks is gone.
+        FileNotFoundError: git tracks nothing here, or a file that it tracks is missing.
     """
     names = git("ls-files")
-    if not names:  # a folder that lies in the checkout of something else
+    if not names:  # the folder lies in the checkout of another project
         raise FileNotFoundError(f"what to upload is what git tracks, and of {ROOT} it tracks nothing")
     return {name: (ROOT / name).stat().st_size for name in names}
 

@@ -1,4 +1,4 @@
-"""Weights in, a folder out that loads anywhere, and its way to the Hub.
+"""Weights come in; a folder that loads anywhere goes out, with its card, as ToyBERT or stock BERT, and to the Hub.
 
-Start with folders.py. Nothing here knows how a model was trained.
+Start reading with folders.py. Nothing here knows how a model was trained.
 """

@@ -1,4 +1,4 @@
-"""Folders that load anywhere: what a run starts from, and what it leaves behind."""
+"""Loads checkpoints from a folder or the Hub, and saves a model as a folder that loads anywhere."""
 
 import json
 import os
@@ -17,12 +17,12 @@ CODE = ("configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert
 
 @contextmanager
 def reading(what: str | Path) -> Iterator[None]:
-    """Turns whatever the libraries raise at a file that is not what it should be into a ValueError that names it.
+    """Turns whatever the libraries raise at a damaged file into a ValueError that names the file.
 
-    What the system or the network has to say stays an OSError, and names it too.
+    An error of the system or of the network stays an OSError, and names it too.
 
     Args:
-        what: the file or the folder, as the message names it.
+        what: the file or the folder, as the message is to name it.
     """
     try:
         yield
@@ -39,7 +39,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
     Raises:
         OSError: there is no such file.
-        ValueError: it holds something else; the message names it.
+        ValueError: the file holds something else.
     """
     with reading(path):
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -49,12 +49,12 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def is_hub_id(name: str | Path) -> bool:
-    """Tells whether this can only be an id on the Hub, such as me/toybert."""
+    """Tells whether a name can only be an id on the Hub, such as me/toybert."""
     return not Path(name).exists() and str(name).count("/") == 1 and str(name)[0] not in "./"
 
 
 def check_checkpoint(folder: str | Path) -> None:
-    """Refuses a local folder that holds no checkpoint; what may be a Hub id is left for the library to find.
+    """Refuses a local folder that holds no checkpoint; the library looks for what may be a Hub id.
 
     Raises:
         FileNotFoundError: the folder is missing, or has no config.json.
@@ -64,16 +64,20 @@ def check_checkpoint(folder: str | Path) -> None:
 
 
 def check_revision(source: str | Path, revision: str | None) -> None:
-    """Refuses a revision of what is no id on the Hub."""
+    """Refuses a revision of a folder: only what is on the Hub has revisions.
+
+    Raises:
+        ValueError: the source is no id on the Hub.
+    """
     if revision and not is_hub_id(source):
-        raise ValueError(f"{source} is a folder: a revision, here {revision}, is of an id on the Hub")
+        raise ValueError(f"{source} is a folder, and revision {revision} needs an id on the Hub")
 
 
 def pinned(checkpoint: str, revision: str | None) -> str:
-    """Gives a checkpoint as it was at a commit, a tag or a branch: of an id on the Hub, the folder of its files there.
+    """Returns where a checkpoint is: with a revision, the folder of the Hub's files at that commit, tag or branch.
 
     Raises:
-        ValueError: there is a revision of what is no id on the Hub.
+        ValueError: there is a revision, and the checkpoint is no id on the Hub.
         OSError: the Hub has no such revision.
     """
     check_revision(checkpoint, revision)
@@ -82,9 +86,9 @@ def pinned(checkpoint: str, revision: str | None) -> str:
 
 
 def locate(folder: str | Path) -> tuple[str, dict[str, Any]]:
-    """Gives what from_pretrained needs to find a checkpoint.
+    """Returns what from_pretrained needs to find a checkpoint.
 
-    A local folder without code of its own, such as the repository's `sentiment`, is found from the folder above it.
+    A local folder without code, such as the repository's `sentiment`, is loaded as a subfolder of the one that has it.
     """
     check_checkpoint(folder)
     inside, path = "", Path(folder).resolve()
@@ -105,7 +109,7 @@ def load_config(folder: str | Path, **changes: Any) -> Any:
 
 def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
     """Loads a checkpoint's tokenizer as any outside user would."""
-    load_config(folder)  # of another model's folder, the library would make a tokenizer of its own
+    load_config(folder)  # for another model's folder, the library would make a tokenizer of its own
     where, how = locate(folder)
     with reading(f"the tokenizer of {folder}"):
         return AutoTokenizer.from_pretrained(where, **how)
@@ -114,7 +118,7 @@ def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
 def load_model(auto_class: Any, folder: str | Path, **changes: Any) -> Any:
     """Loads a checkpoint's model as any outside user would; `changes` go into its configuration.
 
-    Through an Auto class, since only such a model takes its code along when it is saved.
+    It takes an Auto class, since only a model that came from one is saved with its code.
     """
     where, how = locate(folder)
     with reading(f"the model of {folder}"):
@@ -127,29 +131,29 @@ def load_model(auto_class: Any, folder: str | Path, **changes: Any) -> Any:
 
 
 def check_vocabulary(tokenizer: PreTrainedTokenizerBase, config: Any, folder: str | Path) -> None:
-    """Refuses a checkpoint whose tokenizer and model do not fit.
+    """Refuses a checkpoint whose tokenizer does not fit its model.
 
     Raises:
         ValueError: the tokenizer has more tokens than the model.
     """
     if len(tokenizer) > config.vocab_size:  # fewer is common: sizes are rounded up for speed
-        raise ValueError(f"in {folder} the tokenizer has {len(tokenizer)} tokens, the model {config.vocab_size}")
+        raise ValueError(f"in {folder} the tokenizer has {len(tokenizer)} tokens and the model {config.vocab_size}")
 
 
 def longest_input(tokenizer: PreTrainedTokenizerBase, config: Any) -> int:
-    """Gives the number of tokens that a checkpoint takes: its tokenizer's limit, or its model's where that is less."""
+    """Returns how many tokens an input may have: the tokenizer's limit or the model's, whichever is less."""
     return min(tokenizer.model_max_length, config.max_position_embeddings)
 
 
 def save_hub_folder(
     model: Any, tokenizer: PreTrainedTokenizerBase, folder: Path, weights: dict[str, Any] | None = None, **restored: Any
 ) -> None:
-    """Saves a model, its tokenizer and its code as a folder that loads by itself with trust_remote_code.
+    """Saves a model, its tokenizer and its code into a folder, which loads by itself with trust_remote_code.
 
-    Every file is written elsewhere first and then moved into place, so that an interruption leaves no half of one.
+    Every file is written elsewhere first and then moved into place, so that an interruption leaves no half of a file.
 
     Args:
-        weights: the model's, where it does not hold all of them itself.
+        weights: the model's weights, where it does not hold all of them itself.
         restored: configuration fields that the run had changed for itself, with the values to save.
     """
     for name, value in restored.items():

@@ -1,17 +1,21 @@
-"""A checkpoint's tensors as they lie in its folder, under ToyBERT's names or BERT's; nothing of the folder is run."""
+"""ToyBERT's and BERT's names for classes, settings and tensors: translates them, and checks what they name."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from safetensors.torch import load_file
 from torch import Tensor
 from transformers import BertConfig
 
-from toybert.train.hub.folders import read_json, reading
+from toybert.train.hub.folders import ROOT, load_config, read_json
 
+OURS, THEIRS = "ToyBert", "Bert"  # how the classes' names begin, and how they go on:
+PRETRAINED = ("Model", "ForPreTraining", "ForMaskedLM", "ForNextSentencePrediction")
+TASKS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice")
+ONLY = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
 # ToyBERT's name, BERT's name; {} is the number of a layer, and * both weight and bias.
 NAMES = (
     ("bert.embeddings.token.weight", "bert.embeddings.word_embeddings.weight"),
@@ -31,17 +35,57 @@ NAMES = (
     ("mlm_head.norm.*", "cls.predictions.transform.LayerNorm.*"),
     ("mlm_head.decoder.weight", "cls.predictions.decoder.weight"),
     ("mlm_head.decoder.bias", "cls.predictions.bias"),
-    ("nsp_head.*", "cls.seq_relationship.*"),  # with its two rows swapped: only here does class 1 say that B follows A
+    ("nsp_head.*", "cls.seq_relationship.*"),  # two rows, swapped: only in ToyBERT is class 1 "B follows A"
     ("classifier.*", "classifier.*"),
     ("qa_outputs.*", "qa_outputs.*"),
 )
 SWAPPED = ("nsp_head.", "cls.seq_relationship.")
-SECOND_BIAS = "cls.predictions.decoder.bias"  # a BERT's decoder has the one bias under two names
+SECOND_BIAS = "cls.predictions.decoder.bias"  # BERT's decoder has its one bias under two names
 LAYER = re.compile(r"bert\.(?:layers|encoder\.layer)\.(\d+)\.")
 
 
+def find_kind(config: Any, names: Iterable[str], source: str | Path) -> str | None:
+    """Returns the name of the source's class without `Bert`, or None if the class is not one of the library's.
+
+    Raises:
+        ValueError: `architectures` is no list of names; or it names no class of the library, and the source has a head
+            that could belong to several classes.
+    """
+    named = config.architectures or ["no class"]
+    if not isinstance(named, list) or not isinstance(named[0], str):
+        raise ValueError(f"architectures is {named!r} in the config.json of {source}, not a list of names")
+    architecture = named[0]
+    kind = architecture.removeprefix(OURS if config.model_type == "toybert" else THEIRS)
+    if kind in (*PRETRAINED, *TASKS):
+        return kind
+    if heads := sorted(name for name in names if name.startswith(("classifier.", "qa_outputs."))):
+        raise ValueError(
+            f"{source} has {heads[0]}, and its config.json has {architecture} under architectures, which does not say "
+            f"what that tensor is for: write one of {', '.join(THEIRS + task for task in TASKS)} there"
+        )
+    return None
+
+
+def convert_config(config: Any) -> Any:
+    """Returns the other side's configuration; a ValueError names a field whose value ToyBERT does not know."""
+    for field, value in ONLY.items():
+        if getattr(config, field, None) not in (value, None):
+            raise ValueError(f"{field} is {getattr(config, field)!r}, and only {value!r} can be converted")
+    to_bert, architecture = config.model_type == "toybert", config.architectures[0]
+    target, fields = BertConfig if to_bert else type(load_config(ROOT)), config.to_dict()
+    if architecture.endswith("NextSentencePrediction"):
+        first, second = (config.id2label[index] for index in (0, 1))
+        fields |= {"id2label": {0: second, 1: first}, "label2id": {second: 0, first: 1}}
+    shared = (fields.keys() & target().to_dict().keys()) - {"model_type"}
+    converted = target(**{name: fields[name] for name in shared})
+    converted.architectures = [architecture.replace(*(OURS, THEIRS) if to_bert else (THEIRS, OURS))]
+    if not to_bert:
+        converted.auto_map = read_json(ROOT / "config.json")["auto_map"]
+    return converted
+
+
 def pairs_of_names(num_layers: int) -> dict[str, str]:
-    """Gives BERT's name for each of ToyBERT's."""
+    """Returns BERT's name for each of ToyBERT's tensors."""
     return {
         ours.format(layer).replace("*", kind): theirs.format(layer).replace("*", kind)
         for ours, theirs in NAMES
@@ -51,7 +95,7 @@ def pairs_of_names(num_layers: int) -> dict[str, str]:
 
 
 def translate(tensors: dict[str, Tensor], config: Any, to_bert: bool) -> dict[str, Tensor]:
-    """Gives a model's tensors under the other side's names; what has no place there is left out."""
+    """Returns a model's tensors under the other side's names, without those that have no place there."""
     names = pairs_of_names(config.num_hidden_layers)
     if not to_bert:
         names = {theirs: ours for ours, theirs in names.items()}
@@ -60,7 +104,7 @@ def translate(tensors: dict[str, Tensor], config: Any, to_bert: bool) -> dict[st
         for old, new in names.items()
         if old in tensors
     }
-    if config.tie_word_embeddings:  # then the decoder's weight is the embedding, and BERT's second bias the first
+    if config.tie_word_embeddings:  # the decoder's weight is the embedding then, and BERT's second bias is the first
         translated.pop("cls.predictions.decoder.weight" if to_bert else "mlm_head.decoder.weight", None)
     elif to_bert and "mlm_head.decoder.bias" in tensors:
         translated[SECOND_BIAS] = tensors["mlm_head.decoder.bias"].clone()
@@ -69,45 +113,12 @@ def translate(tensors: dict[str, Tensor], config: Any, to_bert: bool) -> dict[st
     return translated
 
 
-def load_pickle(path: Path) -> dict[str, Tensor]:
-    """Reads a `.bin` file of tensors, and refuses to unpickle anything else."""
-    tensors = torch.load(path, map_location="cpu", weights_only=True)
-    return {name: tensor.clone() for name, tensor in tensors.items()}  # two names may share one tensor
-
-
-def load_tensors(folder: Path) -> dict[str, Tensor]:
-    """Reads a folder's tensors, each of the type that it was saved with; without weights there are none.
-
-    Raises:
-        OSError: a part of the weights is missing.
-        ValueError: a file is damaged, or is a pickle of more than tensors.
-    """
-    for name, load in (("model.safetensors", load_file), ("pytorch_model.bin", load_pickle)):
-        parts, index = [folder / name], folder / f"{name}.index.json"
-        if not parts[0].is_file():
-            if not index.is_file():
-                continue
-            with reading(index):
-                parts = [folder / part for part in sorted(set(read_json(index)["weight_map"].values()))]
-        tensors: dict[str, Tensor] = {}
-        for part in parts:
-            try:
-                tensors |= load(part)
-            except OSError:
-                raise
-            except Exception as error:  # each library has its own
-                kind = type(error).__name__
-                raise ValueError(f"{part} is damaged, or holds more than tensors ({kind}); it was not run") from error
-        return tensors
-    return {}
-
-
 def current_names(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Gives tensors under the names that a model with a head has for them today."""
+    """Returns tensors under the names that a model with a head has for them today."""
     renamed = {}
     for name, tensor in tensors.items():
         name = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
-        encoder = name.startswith(("embeddings.", "encoder.", "layers.", "pooler."))  # of a model without a head
+        encoder = name.startswith(("embeddings.", "encoder.", "layers.", "pooler."))  # of a bare model
         renamed[f"bert.{name}" if encoder else name] = tensor
     renamed.pop("bert.embeddings.position_ids", None)  # a count from 0, which old versions saved
     if SECOND_BIAS in renamed:
@@ -116,7 +127,7 @@ def current_names(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def shapes_of(kind: str, config: BertConfig) -> dict[str, tuple[int, ...]]:
-    """Gives the shape of each tensor of the library's `Bert{kind}`, under its name in a model with a head."""
+    """Returns the shape of each tensor of the library's `Bert{kind}`, by its name in a model with a head."""
     with torch.device("meta"):  # shapes without numbers
         model = getattr(transformers, f"Bert{kind}")(config)
     prefix = "bert." if kind == "Model" else ""
@@ -124,17 +135,19 @@ def shapes_of(kind: str, config: BertConfig) -> dict[str, tuple[int, ...]]:
 
 
 def check_tensors(
-    tensors: dict[str, Tensor], config: BertConfig, to_bert: bool, source: Any, least: str, most: str
+    tensors: dict[str, Tensor], config: BertConfig, to_bert: bool, source: str | Path, kind: str | None
 ) -> list[str]:
-    """Refuses tensors that are not what the configuration says, and gives the names of those that it does not mention.
+    """Refuses tensors that do not fit the configuration, and returns the names of those that have no place in it.
 
     Args:
-        least: the class, after `Bert`, whose tensors must all be there; the pooler of a bare model need not.
-        most: the class whose tensors may be there.
+        config: the stock BERT's.
+        kind: the class without `Bert`: all of its tensors must be there, except that a bare model needs no pooler.
+            None stands for an unknown class, which must hold at least a bare model.
 
     Raises:
         ValueError: one is missing, has another shape, or is of a layer that the configuration does not count.
     """
+    least, most = kind or "Model", kind if kind in TASKS else "ForPreTraining"
     layers = config.num_hidden_layers
     ours = {theirs: ours for ours, theirs in pairs_of_names(layers).items()} if to_bert else {}
     optional = {SECOND_BIAS} | ({"cls.predictions.decoder.weight"} if config.tie_word_embeddings else set())

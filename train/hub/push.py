@@ -1,4 +1,4 @@
-"""Uploads to the Hub."""
+"""Uploads a folder to the Hub."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from huggingface_hub import CommitOperationAdd, HfApi
 
 from toybert.train.hub.folders import CODE
 
-# What `push` uploads of a run.
+# What `push` uploads from the folder of a run.
 UPLOADED = (
     *CODE,
     "README.md",
@@ -23,7 +23,7 @@ UPLOADED = (
 
 
 def check_login() -> None:
-    """Refuses an upload that can only fail, before anything is done for it.
+    """Refuses an upload that can only fail, before a run begins.
 
     Raises:
         OSError: there is no login, or no network.
@@ -35,19 +35,19 @@ def check_login() -> None:
 
 
 def why(error: Exception) -> str:
-    """Gives an error's kind, message and cause in one line."""
+    """Returns an error's kind, message and cause in one line."""
     return " ".join(f"{type(error).__name__}: {error} {error.__cause__ or ''}".split())
 
 
 def push(folder: Path, repo_id: str, patterns: Sequence[str] = UPLOADED, private: bool = False) -> None:
-    """Uploads files of a folder as one commit: no checkpoints, no logs, nothing that happens to lie there.
+    """Uploads files of a folder as one commit; what else happens to lie there, such as checkpoints, stays.
 
     Args:
-        patterns: the files' names in the folder, or patterns of them.
-        private: whether the repository is private, if it is made now.
+        patterns: the names of the files in the folder, or patterns that match them.
+        private: whether a repository that is made now is private.
 
     Raises:
-        OSError: there is no login, no network, or no right to write; the folder is whole all the same.
+        OSError: there is no login, no network, or no right to write. The folder is unharmed.
     """
     api = HfApi()
     try:
@@ -55,7 +55,7 @@ def push(folder: Path, repo_id: str, patterns: Sequence[str] = UPLOADED, private
         api.create_repo(repo_id, private=private or None, exist_ok=True)
         paths = sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file())
         added = [CommitOperationAdd(path.relative_to(folder).as_posix(), path) for path in paths]
-        # upload_folder repeats a failed commit for minutes, and then in parts, which can leave half of a repository.
+        # upload_folder repeats a failed commit for minutes and then uploads in parts: that can leave half a repository.
         url = api.create_commit(repo_id, added, commit_message="Upload ToyBERT")
     except Exception as error:  # the client's own, the system's, or those of the library below the client
         raise OSError(f"could not upload {folder} to {repo_id} (it is saved all the same): {why(error)}") from error

@@ -1,12 +1,79 @@
-"""Tokenizers that need no code of ours."""
+"""Stock BERT folders: reads them as data, of which nothing is run, and writes what is in them."""
 
 import json
+import shutil
 from pathlib import Path
 
-from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import AutoTokenizer, BertConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.models.bert import BertTokenizerFast  # type: ignore[attr-defined]
 
-from toybert.train.hub.folders import read_json
+from toybert.train.hub.folders import ROOT, load_tokenizer, read_json, reading
+
+MODULES = "[0-9]_*"  # the folders in which sentence-transformers keeps what follows the encoder
+POOLING = ("modules.json", "*sentence*.json", f"{MODULES}/config.json")
+
+
+def load_pickle(path: Path) -> dict[str, Tensor]:
+    """Reads a `.bin` file of tensors, and refuses to unpickle anything else."""
+    tensors = torch.load(path, map_location="cpu", weights_only=True)
+    return {name: tensor.clone() for name, tensor in tensors.items()}  # two names may share one tensor
+
+
+def load_tensors(folder: Path) -> dict[str, Tensor]:
+    """Reads a folder's tensors, each of the type that it was saved with; returns none if there are no weights.
+
+    Raises:
+        OSError: a part of the weights is missing.
+        ValueError: a file is damaged, or is a pickle of more than tensors.
+    """
+    for name, load in (("model.safetensors", load_file), ("pytorch_model.bin", load_pickle)):
+        parts, index = [folder / name], folder / f"{name}.index.json"
+        if not parts[0].is_file():
+            if not index.is_file():
+                continue
+            with reading(index):
+                parts = [folder / part for part in sorted(set(read_json(index)["weight_map"].values()))]
+        tensors: dict[str, Tensor] = {}
+        for part in parts:
+            try:
+                tensors |= load(part)
+            except OSError:
+                raise
+            except Exception as error:  # safetensors and pickle have errors of their own
+                kind = type(error).__name__
+                raise ValueError(f"{part} is damaged, or holds more than tensors ({kind}); it was not run") from error
+        return tensors
+    return {}
+
+
+def load_foreign_tokenizer(folder: Path, config: BertConfig) -> PreTrainedTokenizerBase | None:
+    """Loads a folder's tokenizer by this package's code or the library's; returns None if there is none."""
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
+        return None
+    path = folder / "tokenizer_config.json"
+    with reading(f"the tokenizer of {folder}"):
+        if path.is_file() and read_json(path).get("tokenizer_class") == "ToyBertTokenizer":
+            return type(load_tokenizer(ROOT)).from_pretrained(folder)
+        return AutoTokenizer.from_pretrained(folder, config=config, trust_remote_code=False)
+
+
+def load_modules(folder: Path) -> dict[str, dict[str, Tensor]]:
+    """Reads the tensors of what sentence-transformers does after the encoder, by the names of its folders."""
+    return {path.parent.name: load_tensors(path.parent) for path in folder.glob(f"{MODULES}/config.json")}
+
+
+def copy_modules(folder: Path, target: Path, weights: dict[str, dict[str, Tensor]]) -> None:
+    """Copies the settings of what sentence-transformers does after the encoder, and writes its weights."""
+    for path in (path for pattern in POOLING for path in folder.glob(pattern)):
+        copy = target / path.relative_to(folder)
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, copy)
+    for module, tensors in weights.items():
+        if tensors:  # a dense layer has some, pooling none
+            save_file(tensors, target / module / "model.safetensors")
 
 
 def save_stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
@@ -18,11 +85,11 @@ def save_stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> No
     """
     if type(tokenizer).__name__ == "ToyBertTokenizer":
         tokenizer = stock_tokenizer(tokenizer, folder)
-    # 5.0 makes a plain tokenizer of a BertTokenizer in a ToyBERT's folder, and that has no segments by itself.
+    # In a ToyBERT's folder, transformers 5.0 loads a BertTokenizer as a plain one, which has no segments unless told.
     tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
     tokenizer.init_kwargs["model_input_names"] = tokenizer.model_input_names
     tokenizer.save_pretrained(folder)
-    # Newer versions write facts about one loading, and a class that older ones don't know.
+    # Newer versions write down how the tokenizer was loaded, and a class that older versions don't know.
     path = folder / "tokenizer_config.json"
     settings = {name: value for name, value in read_json(path).items() if name not in ("is_local", "local_files_only")}
     if settings.get("tokenizer_class") == "TokenizersBackend":
@@ -31,7 +98,7 @@ def save_stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> No
 
 
 def stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> PreTrainedTokenizerBase:
-    """Makes the library's own tokenizer of a ToyBertTokenizer; BERT's vocab.txt is left in the folder."""
+    """Makes one of the library's tokenizers from a ToyBertTokenizer, and leaves BERT's vocab.txt in the folder."""
     words = tokenizer.backend_tokenizer.get_vocab(with_added_tokens=False)
     kept = {"model_max_length": tokenizer.model_max_length, "clean_up_tokenization_spaces": False}
     # BERT's cuts words in pieces, "##" before all but the first, and gives up on those of over 100 letters.

@@ -1,5 +1,4 @@
-"""Batches in, weights out.
+"""Options and batches come in; trained weights, checkpoints and a history of losses go out.
 
-loop.py is the training loop that both phases share, optim.py has Muon, and checkpoint.py is what makes a resume exact.
-Start with loop.py.
+Start reading with loop.py, which pre-training and fine-tuning share; checkpoint.py is what makes a resume exact.
 """

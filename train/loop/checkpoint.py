@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or not there: written beside, flushed to the disk, renamed, and checked before use."""
+"""Checkpoints that are whole or absent: written elsewhere, flushed to the disk, renamed, and checked before use."""
 
 import json
 import os
@@ -15,11 +15,12 @@ from torch import nn
 from toybert.train.data.source import digest
 
 RECORD = "run.json"  # in the run's folder: its configuration
-MANIFEST = "manifest.json"  # in a checkpoint, written last: what belongs to it
+MANIFEST = "manifest.json"  # in a checkpoint, written last: which files belong to it
+KEPT = 2  # the newest checkpoints of a run, which stay on the disk
 
 
 def flush(path: Path) -> None:
-    """Waits until a file, or the names in a folder, are on the disk; a rename may else reach it before them."""
+    """Waits until a file, or the list of names in a folder, is on the disk: a rename could get there before it."""
     if os.name == "nt" and path.is_dir():  # Windows opens no folders
         return
     descriptor = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
@@ -30,7 +31,7 @@ def flush(path: Path) -> None:
 
 
 def write_whole(path: Path, value: Any, indent: int = 2) -> None:
-    """Writes JSON to a file so that, whenever it is interrupted, the file is the old one or the new one."""
+    """Writes JSON to a file, so that an interruption leaves either the old file or the new one."""
     unfinished = path.with_name(f"{path.name}.unfinished")
     unfinished.write_text(json.dumps(value, indent=indent) + "\n", encoding="utf-8")
     flush(unfinished)
@@ -51,14 +52,14 @@ def read_record(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder / RECORD} is no record of a run: begin a new one") from error
 
 
-def save_checkpoint(accelerator: Accelerator, model: nn.Module, step: int, folder: Path, keep: int = 2) -> None:
-    """Saves all that a resume needs; the newest `keep` checkpoints stay.
+def save_checkpoint(accelerator: Accelerator, model: nn.Module, step: int, folder: Path) -> None:
+    """Saves all that a resume needs, and deletes all but the newest `KEPT` checkpoints.
 
     Raises:
         ValueError: a weight is not finite.
-        OSError: it could not be written; nothing is left of it, and the checkpoints before it are as they were.
+        OSError: the checkpoint could not be written. Nothing of it is left, and earlier ones are as they were.
     """
-    # FSDP's weights are spread over the processes.
+    # FSDP spreads the weights over the processes.
     weights = [weight.to_local() if hasattr(weight, "to_local") else weight for weight in model.parameters()]
     if not torch.stack([weight.isfinite().all() for weight in weights]).all():
         raise ValueError(f"a weight is no number after step {step}: try a lower learning rate; {last_of(folder)}")
@@ -81,13 +82,13 @@ def save_checkpoint(accelerator: Accelerator, model: nn.Module, step: int, folde
         raise OSError(f"could not write {final} ({reason}): {last_of(folder)}") from error
     if accelerator.is_main_process:
         before = [path for path in checkpoints(folder) if path.name < final.name]
-        for old in before[: len(before) - keep + 1]:
+        for old in before[: len(before) - KEPT + 1]:
             shutil.rmtree(old)
     accelerator.wait_for_everyone()
 
 
 def seal(checkpoint: Path, folder: Path) -> None:
-    """Flushes a checkpoint's files to the disk and writes down what they and the run's configuration are."""
+    """Flushes a checkpoint's files to the disk, and writes down their hashes and that of the run's configuration."""
     files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
     contents = {}
     for path in files:
@@ -97,7 +98,7 @@ def seal(checkpoint: Path, folder: Path) -> None:
 
 
 def fault_of(checkpoint: Path, folder: Path) -> str | None:
-    """Says what is wrong with a checkpoint of the run in a folder; None if nothing is."""
+    """Says what is wrong with a checkpoint of the run in a folder; returns None if nothing is."""
     try:
         manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
         run, files = manifest["run"], manifest["files"]
@@ -110,19 +111,19 @@ def fault_of(checkpoint: Path, folder: Path) -> str | None:
         if not path.is_file():
             return f"it has no {name}"
         if path.stat().st_size != expected["size"]:
-            return f"{name} has {path.stat().st_size:,} bytes and not {expected['size']:,}"
+            return f"{name} has {path.stat().st_size:,} bytes instead of {expected['size']:,}"
         if digest(path) != expected["sha256"]:
             return f"{name} is not what was written"
     return None
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """Gives the finished checkpoints of a run, the oldest first."""
+    """Returns the finished checkpoints of a run, the oldest first."""
     return sorted(path for path in (folder / "checkpoints").glob("step-*") if path.suffix != ".unfinished")
 
 
 def load_checkpoint(accelerator: Accelerator, folder: Path) -> None:
-    """Restores the newest whole checkpoint of a run, or starts it anew if it was interrupted before its first.
+    """Restores the newest whole checkpoint of a run; a run without any starts from the beginning.
 
     Raises:
         ValueError: there are checkpoints, and none is whole.
@@ -141,14 +142,14 @@ def load_checkpoint(accelerator: Accelerator, folder: Path) -> None:
 
 
 def last_of(folder: Path) -> str:
-    """Says in half a sentence what is left of a run that stops."""
+    """Names the last checkpoint of a run that stops, to end a message with."""
     found = checkpoints(folder)
     return f"the last checkpoint is {found[-1]}" if found else "there is no checkpoint yet"
 
 
 @contextmanager
 def naming_the_last_checkpoint(folder: Path) -> Iterator[None]:
-    """Lets Ctrl-C say where `--resume` will go on from."""
+    """Makes Ctrl-C name the checkpoint that `--resume` will go on from."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The training loop that pre-training and fine-tuning share: accelerate's, with exact resume."""
+"""The training loop that pre-training and fine-tuning share, on accelerate, with exact resume."""
 
 import sys
 import time
@@ -35,8 +35,8 @@ class Progress:
     """Holds how far a run has come and what it has logged; saved and restored with each checkpoint."""
 
     epoch: int = 0
-    batch: int = 0  # of this epoch, that have been trained on
-    step: int = 0  # of the optimiser
+    batch: int = 0  # batches of this epoch that are done
+    step: int = 0  # steps of the optimiser that are done
     seconds: float = 0.0
     train: list[dict[str, float]] = field(default_factory=list)
     validation: list[dict[str, float]] = field(default_factory=list)
@@ -54,15 +54,16 @@ def train(
     options: LoopOptions,
     accelerator: Accelerator,
     evaluate: Callable[[nn.Module], dict[str, float]],
-    describe: str = "Training",
+    title: str = "Training",
     is_over: Callable[[], bool] = lambda: False,
 ) -> Progress:
-    """Trains a model and gives the history of its losses.
+    """Trains a model and returns the history of its losses.
 
     Args:
-        dataset: gives whole batches (see `data.as_is`), by the row numbers that `lengths` sorts; or `Batches`.
-        evaluate: gives the validation figures of a model; called at the end of each epoch.
-        is_over: asked before each epoch whether the run is to end early.
+        dataset: returns a whole batch for a list of row numbers, and has the rows' `lengths`; or `Batches`.
+        evaluate: returns a model's figures on the validation split; it is called at the end of each epoch.
+        title: stands before the progress bar.
+        is_over: tells before each epoch whether the run is to end early.
 
     Raises:
         ValueError: the loss is no longer a number.
@@ -86,7 +87,7 @@ def train(
     set_seed(options.seed, device_specific=True)  # processes drop out different units
     begin(options, accelerator)
     began = time.perf_counter() - progress.seconds
-    with naming_the_last_checkpoint(folder), make_bar(total_steps, progress.step, describe) as bar:
+    with naming_the_last_checkpoint(folder), make_bar(total_steps, progress.step, title) as bar:
         for epoch in range(progress.epoch, options.epochs):
             if is_over():
                 break
@@ -136,14 +137,14 @@ def begin(options: LoopOptions, accelerator: Accelerator) -> None:
         accelerator.init_trackers("toybert", told)
 
 
-def make_bar(total_steps: int, step: int, describe: str) -> Any:
-    """Makes a progress bar; a log file gets a line of it now and then."""
+def make_bar(total_steps: int, step: int, title: str) -> Any:
+    """Makes a progress bar, which writes to a log file only every ten seconds."""
     every = 0.2 if sys.stderr.isatty() else 10
-    return tqdm(total=total_steps, initial=step, desc=describe, unit="step", smoothing=0.05, mininterval=every)
+    return tqdm(total=total_steps, initial=step, desc=title, unit="step", smoothing=0.05, mininterval=every)
 
 
 def report(accelerator: Accelerator, bar: Any, kind: str, entry: dict[str, float], epochs: int) -> None:
-    """Shows an entry of the log on the bar, or above it at the end of an epoch, and hands it to the tracker."""
+    """Shows losses on the bar, or the figures of an epoch above it, and passes them on to the tracker."""
     figures = {name: value for name, value in entry.items() if name not in ("step", "epoch")}
     if kind == "train":
         bar.set_postfix({name: f"{value:.3f}" for name, value in figures.items()}, refresh=False)
@@ -156,9 +157,9 @@ def report(accelerator: Accelerator, bar: Any, kind: str, entry: dict[str, float
 def make_schedulers(
     optimizers: Iterable[Any], options: LoopOptions, total_steps: int
 ) -> list[torch.optim.lr_scheduler.LambdaLR]:
-    """Makes a schedule for each optimiser that accelerate has prepared, stepped once an optimiser step by `train`.
+    """Makes a learning-rate schedule for each optimiser that accelerate has prepared.
 
-    They are not prepared themselves: accelerate would step them once for every process.
+    The schedules themselves are not prepared, since accelerate would step them once for every process.
     """
     warmup_steps = round(options.warmup_ratio * total_steps)
 
@@ -177,15 +178,15 @@ def finish(
     plot: Callable[[Progress, Path], None],
     restored: dict[str, Any],
 ) -> None:
-    """Leaves a run in its folder: the model that loads anywhere, the history of its losses and their picture.
+    """Saves a run into its folder: the model that loads anywhere, the history of its losses and their picture.
 
     Raises:
-        OSError: the model could not be saved; a resume does only that.
+        OSError: the model could not be saved. A resume of the run then only saves it.
     """
     folder = Path(options.output_dir)
     for tracker in accelerator.trackers:
         tracker.finish()
-    # FSDP's weights are spread over the processes, and all have to take part in bringing them together.
+    # FSDP spreads the weights over the processes, and all of them take part in bringing the weights together.
     sharded = accelerator.distributed_type == DistributedType.FSDP
     weights = accelerator.get_state_dict(model) if sharded else None
     if accelerator.is_main_process:

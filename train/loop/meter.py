@@ -1,4 +1,4 @@
-"""What a run measures of itself while it trains: the losses, for the log and for trackers."""
+"""Averages a run's losses for the log and for trackers, and stops the run when a loss is no longer a number."""
 
 from pathlib import Path
 from typing import Any
@@ -9,29 +9,29 @@ from torch import Tensor
 
 from toybert.train.loop.checkpoint import last_of
 
-UNSEEN = 20  # steps that a device may work ahead before its losses are looked at
+UNSEEN = 20  # steps that a device may run ahead before its losses are looked at
 
 
 class Meter:
-    """Averages the losses between two entries of the log; only then do they leave the device.
+    """Averages the losses on the device, and fetches them once for each entry of the log.
 
-    A loss that is no longer a number stops the run: at once on a CPU, elsewhere within `UNSEEN` steps, since looking
-    means waiting for the device.
+    A loss that is no longer a number stops the run, at once on a CPU and within `UNSEEN` steps elsewhere, since looking
+    at it means waiting for the device.
     """
 
     def __init__(self, accelerator: Accelerator, every: int, folder: Path):
         self.accelerator, self.every, self.folder = accelerator, every, folder
         self.sums: dict[str, Tensor] = {}
         self.count = 0
-        self.unseen: list[Tensor] = []  # the sum of the losses after each of the last steps
+        self.unseen: list[Tensor] = []  # the running sum of the losses after each step that was not looked at
 
     def add(self, losses: dict[str, Tensor]) -> None:
-        """Takes the losses of one batch, each weighed by the batch's share of the step."""
+        """Adds the losses of one batch, which are weighed by the batch's share of the step."""
         for name, loss in losses.items():
             self.sums[name] = loss.detach().float() + self.sums.get(name, 0.0)
 
     def end_step(self, step: int, epoch: int) -> dict[str, float] | None:
-        """Closes a step and gives an entry of the log when one is due.
+        """Ends a step, and returns an entry of the log when one is due.
 
         Raises:
             ValueError: the loss is no longer a number.
@@ -56,7 +56,7 @@ class Meter:
             raise ValueError(f"the loss is {where}: try a lower learning rate; {last_of(self.folder)}")
 
     def state_dict(self) -> dict[str, Any]:
-        """Gives the sums of every process: a checkpoint keeps what the main one says."""
+        """Returns the sums of all processes, since a checkpoint keeps only what the main process says."""
         sums = {name: self.accelerator.gather(total).reshape(-1).tolist() for name, total in self.sums.items()}
         return {"sums": sums, "count": self.count}
 

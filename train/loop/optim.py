@@ -1,4 +1,4 @@
-"""The optimisers of the recipes: AdamW for all, or Muon for the layers' matrices beside it."""
+"""The optimisers of the recipes: AdamW for all parameters, or Muon for the layers' matrices and AdamW for the rest."""
 
 from collections.abc import Iterable
 
@@ -20,8 +20,8 @@ def orthogonalised(matrices: Tensor, steps: int = 5) -> Tensor:
             gram = x @ x.mT
             x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
         return x
-    # All steps of a wide matrix can be done on its small Gram matrix, since with P = a + b G + c G^2 the next one is
-    # P G P, and X be multiplied once. In half precision that is not accurate enough.
+    # For a wide matrix, all steps can be done on its small Gram matrix, and X multiplied once at the end: with
+    # P = a + b G + c G^2, the next Gram matrix is P G P. In half precision that would not be accurate enough.
     gram = x @ x.mT
     product = None
     for step in range(steps):
@@ -36,8 +36,8 @@ def orthogonalised(matrices: Tensor, steps: int = 5) -> Tensor:
 class Muon(torch.optim.Optimizer):
     """Steps each matrix along the orthogonal matrix nearest to its momentum (Jordan et al. 2024).
 
-    `torch.optim.Muon` iterates in bf16 on every device, for which few CPUs are made, and one matrix at a time. Here it
-    is float32 on a CPU, and matrices of one shape (or its transpose) go through together.
+    `torch.optim.Muon` iterates in bf16 on every device, which most CPUs do slowly, and on one matrix at a time. This
+    class iterates in float32 on a CPU, and on all matrices of one shape (or its transpose) together.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # no closures here
-        """Does one step with Nesterov momentum."""
+        """Takes one step with Nesterov momentum."""
         for group in self.param_groups:
             stacks: dict[tuple[int, int], list[tuple[nn.Parameter, Tensor]]] = {}
             for param in group["params"]:
@@ -73,9 +73,9 @@ class Muon(torch.optim.Optimizer):
 def make_optimizers(
     model: nn.Module, *, learning_rate: float, weight_decay: float, muon_learning_rate: float = 0.0
 ) -> list[torch.optim.Optimizer]:
-    """Makes AdamW for all parameters or, given its learning rate, Muon for the layers' matrices and AdamW for others.
+    """Makes AdamW for all parameters; or, with a rate for it, Muon for the layers' matrices and AdamW for the others.
 
-    Biases and norms do not decay (section A.2 gives 0.01 for the others). Without decay, AdamW is Adam.
+    Biases and norms do not decay (for the others, section A.2 has 0.01). Without decay, AdamW is Adam.
     """
     layer_matrices, matrices, vectors = [], [], []
     for name, param in model.named_parameters():
@@ -93,7 +93,7 @@ def make_optimizers(
 
 
 def warmup_then_linear(step: int, warmup_steps: int, total_steps: int) -> float:
-    """Gives the factor on the learning rate: up over the warm-up, then down to 0 at the last step (section A.2)."""
+    """Returns the factor on the learning rate: up over the warm-up, then down to 0 at the last step (section A.2)."""
     if step < warmup_steps:
         return (step + 1) / (warmup_steps + 1)
     return max(0.0, (total_steps - step) / max(1, total_steps - warmup_steps))

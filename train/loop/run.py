@@ -1,4 +1,4 @@
-"""A run before its first step: what it can be told, whether its folder is free, and its accelerator."""
+"""What comes before the first step: the options, whether the run's folder is free, and the accelerator."""
 
 import os
 import time
@@ -30,28 +30,40 @@ from toybert.train.loop.checkpoint import RECORD, read_record
 Made = TypeVar("Made")
 PATIENCE = timedelta(days=1)  # of the processes that wait while the main one reads a large text
 
+# What a value must be, how to tell, and of which options.
+RANGES: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
+    ("at least 1", lambda x: x >= 1, ("epochs", "batch_size", "gradient_accumulation_steps")),
+    (
+        "at least 0",
+        lambda x: x >= 0,
+        ("muon_learning_rate", "weight_decay", "max_grad_norm", "checkpoint_every", "seed"),
+    ),
+    ("above 0", lambda x: x > 0, ("learning_rate",)),
+    ("at least 0 and below 1", lambda x: 0 <= x < 1, ("dropout", "warmup_ratio")),
+)
+
 
 @dataclass(kw_only=True)
 class LoopOptions:
-    """Holds what both scripts can be told about a run."""
+    """Holds the options that pre-training and fine-tuning share."""
 
-    output_dir: str = option("The folder that becomes a complete, loadable model repository.")
+    output_dir: str = option("The run's folder, which becomes a complete, loadable model repository.")
     epochs: int = option("Passes over the training rows.")
-    batch_size: int = option("Rows a batch, on each process.", 32)
+    batch_size: int = option("Rows in a batch, on each process.", 32)
     learning_rate: float = option("AdamW's peak learning rate.")
-    muon_learning_rate: float = option("Muon's, for the layers' matrices; 0 leaves them to AdamW.")
-    weight_decay: float = option("AdamW's decay of matrices.", 0.01)
-    schedule: str = option("linear (after a warm-up) or constant.", "linear")
-    warmup_ratio: float = option("Share of the steps that warm up.", 0.06)
-    dropout: float = option("During this run; config.json keeps its own.")
-    max_grad_norm: float = option("Gradients are clipped to this norm; 0: not at all.", 1.0)
-    gradient_accumulation_steps: int = option("Batches to a step of the optimiser.", 1)
-    seed: int = option("Of the weights, the order, the masks and the dropout.", 0)
-    checkpoint_every: int = option("Steps between checkpoints; 0: at each epoch's end.", 0)
-    resume: bool = option("Continue the run in output_dir from its last checkpoint.", False)
-    report_to: str | None = option("Log to tensorboard, wandb or another of accelerate's trackers too.", None)
-    push_to_hub: bool = option("Upload output_dir when the run is done.", False)
-    repo_id: str | None = option("Where to upload, such as me/toybert.", None)
+    muon_learning_rate: float = option("Muon's peak learning rate, for the layers' matrices; 0 leaves them to AdamW.")
+    weight_decay: float = option("AdamW's weight decay, of matrices only.", 0.01)
+    schedule: str = option("linear (a warm-up, then down to 0) or constant.", "linear")
+    warmup_ratio: float = option("The share of the steps that warm up.", 0.06)
+    dropout: float = option("Dropout during this run; config.json keeps its own.")
+    max_grad_norm: float = option("Clip gradients to this norm; 0 clips none.", 1.0)
+    gradient_accumulation_steps: int = option("Batches in a step of the optimiser.", 1)
+    seed: int = option("The seed of the weights, the order, the masks and the dropout.", 0)
+    checkpoint_every: int = option("Steps between checkpoints; 0 saves one at the end of each epoch.", 0)
+    resume: bool = option("Go on with the run in --output-dir from its last checkpoint.", False)
+    report_to: str | None = option("Also log to tensorboard, wandb or another of accelerate's trackers.", None)
+    push_to_hub: bool = option("Upload the run's folder when the run is done.", False)
+    repo_id: str | None = option("The repository to upload to, such as me/toybert.", None)
 
     @cached_property
     def sources(self) -> Mapping[str, list[str]]:
@@ -59,23 +71,16 @@ class LoopOptions:
         return {}
 
     def __post_init__(self) -> None:
-        """Refuses what no run can do.
+        """Refuses options that no run can have.
 
         Raises:
-            ValueError: a number is out of its range, the schedule or the tracker is unknown, or there is nowhere to
-                upload to.
+            ValueError: a number is out of its range, the schedule or the tracker is unknown, or an upload has no
+                repository to go to. The message names the option by its field.
         """
-        for name in ("epochs", "batch_size", "gradient_accumulation_steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("muon_learning_rate", "weight_decay", "max_grad_norm", "checkpoint_every", "seed"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be above 0, got {self.learning_rate}")
-        for name in ("dropout", "warmup_ratio"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
+        for limits, fits, names in RANGES:
+            for name in names:
+                if not fits(getattr(self, name)):
+                    raise ValueError(f"{name} must be {limits}, got {getattr(self, name)}")
         if self.schedule not in ("linear", "constant"):
             raise ValueError(f"schedule must be linear or constant, got {self.schedule!r}")
         trackers = [name for name in LoggerType.list() if name != "all"]
@@ -143,7 +148,7 @@ def claim_folder(options: LoopOptions, accelerator: Accelerator) -> None:
         for name, value in asked.items():
             if began.get(name) != value:
                 raise ValueError(
-                    f"the run in {folder} was started with {name}={began.get(name)}, and can't go on with {value}"
+                    f"the run in {folder} was started with {name}={began.get(name)} and can't go on with {value}"
                 )
         options.repo_id = options.repo_id or began.get("repo_id")  # for the card
     elif folder.is_file():
@@ -153,7 +158,7 @@ def claim_folder(options: LoopOptions, accelerator: Accelerator) -> None:
 
 
 def shares_a_cpu() -> bool:
-    """Tells whether this is one of several processes on a CPU: accelerate's launcher does not hand on `use_cpu`."""
+    """Tells whether this is one of several processes on a CPU: accelerate's launcher does not pass `use_cpu` on."""
     return "LOCAL_RANK" in os.environ and not torch.accelerator.is_available()
 
 
@@ -161,15 +166,15 @@ def make_accelerator(options: LoopOptions) -> Accelerator:
     """Makes an Accelerator of all the processes that were started, with the tracker that was asked for, and seeds them.
 
     Raises:
-        ValueError: the tracker's package is missing, not all processes have found each other, or FSDP is to spread what
+        ValueError: the tracker's package is missing, some processes have not joined, or FSDP would split matrices that
             Muon needs whole.
     """
     if options.report_to and LoggerType(options.report_to) not in get_available_trackers():
-        raise ValueError(f"report_to={options.report_to} needs a package that is not installed")
+        raise ValueError(f"report_to={options.report_to} needs a package that is not installed: install it")
     folder = Path(options.output_dir)
     accelerator = Accelerator(
         cpu=shares_a_cpu(),
-        # Every step has as many batches as any other (see LengthBatchSampler), and `train` counts them.
+        # All steps have the same number of batches (see LengthBatchSampler), and `train` counts them.
         gradient_accumulation_plugin=GradientAccumulationPlugin(
             num_steps=options.gradient_accumulation_steps, sync_with_dataloader=False
         ),
@@ -180,7 +185,7 @@ def make_accelerator(options: LoopOptions) -> Accelerator:
     started = int(os.environ.get("WORLD_SIZE", 1))
     if accelerator.num_processes < started:
         raise ValueError(
-            f"{started} processes were started and accelerate joins {accelerator.num_processes}: "
+            f"{started} processes were started, and accelerate has joined {accelerator.num_processes}: "
             "set ACCELERATE_USE_CPU=true if they are to share a CPU"
         )
     if accelerator.distributed_type == DistributedType.FSDP and options.muon_learning_rate:
