@@ -1,14 +1,14 @@
-"""Puts what benchmarks.real_text found into the README's table and figures/real_text.json."""
+"""Puts what benchmarks.real_text found into the card, docs/results.md and figures/real_text.json."""
 
 import argparse
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks import common
 from benchmarks.summary import FIGURES
-from toybert.train.release import replaced
+from toybert.train.release import put, read_pages, write_pages
 
 PARTS = {  # of the tasks, and what the table calls them
     ("sst2", "dev"): "SST-2, dev",
@@ -31,36 +31,80 @@ def collect(record: dict[str, Any], tuning: dict[str, Any]) -> dict[str, Any]:
     return {**results, "tried": tuning["results"]["tried"], "options": shown, "machine": record["machine"]}
 
 
-def block(found: dict[str, Any]) -> str:
-    """Writes the README's table, and a sentence on the tales if they were measured."""
+def blocks(found: dict[str, Any]) -> dict[str, str]:
+    """Returns the card's rows, and the tables of docs/results.md, by the names in their markers."""
     tasks = found["tasks"]
+    measured = [(name, tasks[task], part) for (task, part), name in PARTS.items()]  # each a column, or a row
+
+    def lines(cell: Callable[[Sequence[float]], str]) -> list[tuple[str, ...]]:
+        made = []
+        for model, first in tasks["sst2"].items():
+            size = f"{first[0]['parameters'] / 1e6:.1f} M" if first[0]["parameters"] else ""
+            runs = [[run["parts"][part] for run in models[model]] for _, models, part in measured]
+            figures = [[run["accuracy"] for run in each] for each in runs]
+            figures.append([run["macro_f1"] for run in runs[-1]])
+            made.append((model, size, *[cell(values) for values in figures]))
+        return made
+
+    header = ("accuracy", "parameters", *PARTS.values(), f"{measured[-1][0]}, macro-F1")
+    ones = [(next(iter(models.values()))[0], part) for _, models, part in measured]
+    rows = [
+        ("(rows to learn from)", "", *[f"{one['train']:,}" for one, _ in ones], ""),
+        ("(rows to measure on)", "", *[f"{one['parts'][part]['rows']:,}" for one, part in ones], ""),
+    ]
+    full = common.table(header, [*lines(mean), *rows])
+    ranges = common.table(header, [line for line in lines(spread) if any(line[2:])])
+    if "tales" in tasks:
+        full += f"\n\n{on_tales(tasks['tales']['ToyBERT'], mean)}"
+        ranges += f"\n\n{on_tales(tasks['tales']['ToyBERT'], spread)}"
+    return {"real": full, "ranges": ranges, "real_rows": brief(measured)}
+
+
+def brief(measured: Sequence[tuple[str, dict[str, Any], str]]) -> str:
+    """Lays out the card's rows: the sets whose rows nothing was chosen on, and a column for each kind of model."""
+    kinds = {
+        "a linear model": ("naive Bayes", "logistic regression"),  # the better one
+        "transformers' BERT, from scratch": ("transformers' BERT",),
+        "ToyBERT, from scratch": ("ToyBERT, from scratch",),
+        "ToyBERT, pre-trained": ("ToyBERT, pre-trained",),
+    }
     lines = []
-    for model, first in tasks["sst2"].items():
-        size = f"{first[0]['parameters'] / 1e6:.1f} M" if first[0]["parameters"] else ""
-        found_there = [[run["parts"][part] for run in tasks[task][model]] for task, part in PARTS]
-        cells = [shares([run["accuracy"] for run in runs]) for runs in found_there]
-        cells[-1] += f", macro-F1 {shares([run['macro_f1'] for run in found_there[-1]])}"
-        lines.append((model, size, *cells))
-    names = []
-    for (task, part), name in PARTS.items():
-        one = next(iter(tasks[task].values()))[0]
-        names.append(f"{name}: {one['train']:,} / {one['parts'][part]['rows']:,}")
-    table = common.table(("", "parameters", *names), lines)
-    return f"{table}\n\n{on_tales(tasks['tales']['ToyBERT'])}" if "tales" in tasks else table
+    for name, models, part in measured:
+        if part == "test":
+            means = [
+                max(
+                    statistics.mean(run["parts"][part]["accuracy"] for run in runs)
+                    for model, runs in models.items()
+                    if model.startswith(beginnings)
+                )
+                for beginnings in kinds.values()
+            ]
+            best = max(round(value, 3) for value in means)
+            shown = [f"**{mean([value])}**" if round(value, 3) == best else mean([value]) for value in means]
+            lines.append((name.removesuffix(", test"), *shown))
+    return common.table(("accuracy", *kinds), lines)
 
 
-def on_tales(runs: list[dict[str, dict[str, float]]]) -> str:
-    """Says what is known of the tales."""
+def on_tales(runs: list[dict[str, dict[str, float]]], cell: Callable[[Sequence[float]], str]) -> str:
+    """Lays out what was measured on held-out stretches of the tales."""
+    words = {"unigram": "the commonest word", "bigram": "the word between its neighbours"}
+    pairs = {"length_only": "length", "word_overlap": "shared words", "word_pairs": "all pairs of words"}
+    made = []
+    for name, task, others in (("masked words", "mlm", words), ("next sentences", "nsp", pairs)):
+        keys = ("accuracy", *[f"{other}_accuracy" for other in others])
+        line = [cell([run[task][key] for run in runs]) for key in keys]
+        made.append(common.table(("the tales", "ToyBERT", *others.values()), [(name, *line)]))
+    return "\n\n".join(made)
 
-    def of(task: str, name: str) -> str:
-        return shares([run[task][name] for run in runs])
 
-    return (
-        f"On held-out stretches of the tales: masked words {of('mlm', 'accuracy')} (the commonest word "
-        f"{of('mlm', 'unigram_accuracy')}, the word between its neighbours {of('mlm', 'bigram_accuracy')}), next "
-        f"sentences {of('nsp', 'accuracy')} (length {of('nsp', 'length_only_accuracy')}, shared words "
-        f"{of('nsp', 'word_overlap_accuracy')}, all pairs of words {of('nsp', 'word_pairs_accuracy')})."
-    )
+def mean(values: Sequence[float]) -> str:
+    """Writes the mean of some shares."""
+    return f"{statistics.mean(values) * 100:.1f} %"
+
+
+def spread(values: Sequence[float]) -> str:
+    """Writes the least and the most of some shares, if there are several."""
+    return f"{min(values) * 100:.1f} - {max(values) * 100:.1f} %" if len(values) > 1 else ""
 
 
 def shares(values: Sequence[float]) -> str:
@@ -81,10 +125,8 @@ def main() -> None:
     except ValueError as error:
         parser.exit(1, f"error: {error}\n")
     (FIGURES / "real_text.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    readme = common.ROOT / "README.md"
-    card = replaced(readme.read_text(encoding="utf-8"), r"<!-- real -->\n(.*?)<!-- /real -->", block(found) + "\n")
-    readme.write_text(card, encoding="utf-8")
-    print(block(found))
+    write_pages(put(read_pages(), blocks(found)))
+    print("\n\n".join(blocks(found).values()))
 
 
 if __name__ == "__main__":

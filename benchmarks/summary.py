@@ -1,8 +1,9 @@
-"""Puts what the benchmarks found into one picture, figures/speed.png, and into the README's table."""
+"""Puts what the benchmarks found into one picture, figures/speed.png, and into the tables of docs/speed.md."""
 
 import argparse
 import json
 import statistics
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import matplotlib.pyplot as plt
 
 from benchmarks import common
 from benchmarks.time_to_quality import OURS, ROWS
-from toybert.train.release import replaced
+from toybert.train.release import put, read_pages, write_pages
 
 FIGURES = common.ROOT / "figures"
 SIZES = {
@@ -148,43 +149,61 @@ def is_whole(name: str, record: dict[str, Any]) -> bool:
     return not (options["smoke"] or options.get("documents") or chosen or set(rows) - results.keys())
 
 
-def block(found: dict[str, Any]) -> str:
-    """Writes the README's table."""
-    lines: dict[str, list[str]] = {}
-    for row in found["rows"]:
-        if "ours_reached" in row:
-            ours, reached = row["ours_reached"], row["reached"]
-            ratio = f"**ours got there in {sum(ours)} of {len(ours)} runs**, it in {sum(reached)}"
-            lines.setdefault(f"{row['group']}: {row['what']}", []).append(f"{row['peer']}: {ratio}")
-            continue
-        ratio = f"**{row['median']:.2f}** ({row['q1']:.2f} - {row['q3']:.2f})"
-        if row["at_least"]:
-            ratio = (
-                f"at least **{row['median']:.2f}** (got there in {sum(row['reached'])} of {len(row['reached'])} runs)"
-            )
-            ratio = (
-                ratio if any(row["reached"]) else f"**never got there** in {row['longest']} s (ours in {row['ours']} s)"
-            )
-        lines.setdefault(f"{row['group']}: {row['what']}", []).append(f"{row['peer']} {ratio}")
-    header = ("", "by how much ours is faster than ... (quartiles); below 1, slower")
-    text = common.table(header, [(what, "; ".join(by)) for what, by in lines.items()])
+def blocks(found: dict[str, Any]) -> dict[str, str]:
+    """Returns the tables of docs/speed.md, by the names in their markers: the medians, and the quartiles."""
+    return {"speed": f"{tables(found['rows'], median)}{below(found)}", "quartiles": tables(found["rows"], quartiles)}
+
+
+def tables(rows: Sequence[dict[str, Any]], cell: Callable[[dict[str, Any]], str]) -> str:
+    """Lays out a table for each group: a row for each thing that is measured, a column for each peer."""
+    made = []
+    for group in dict.fromkeys(row["group"] for row in rows):
+        cells: dict[str, dict[str, str]] = {}
+        for row in (row for row in rows if row["group"] == group):
+            cells.setdefault(row["what"], {})[row["peer"]] = cell(row)
+        peers = list(dict.fromkeys(peer for by in cells.values() for peer in by))
+        lines = [(what, *[by.get(peer, "") for peer in peers]) for what, by in cells.items()]
+        made.append(common.table((group, *peers), lines))
+    return "\n\n".join(made)
+
+
+def median(row: dict[str, Any]) -> str:
+    """Writes by what factor ours is faster than the peer, or how many runs got there where not all did."""
+    if "ours_reached" in row:
+        ours, reached = row["ours_reached"], row["reached"]
+        return f"**ours got there in {sum(ours)} of {len(ours)} runs**, it in {sum(reached)}"
+    if row["at_least"] and not any(row["reached"]):
+        return f"**never got there** in {row['longest']} s (ours in {row['ours']} s)"
+    if row["at_least"]:
+        return f"at least **{row['median']:.2f}** ({sum(row['reached'])} of {len(row['reached'])} runs got there)"
+    return f"**{row['median']:.2f}**" if row["median"] >= 1 else f"{row['median']:.2f}: ours is **slower**"
+
+
+def quartiles(row: dict[str, Any]) -> str:
+    """Writes the quartiles of that factor, where all runs got there."""
+    return "" if "ours_reached" in row or row["at_least"] else f"{row['q1']:.2f} - {row['q3']:.2f}"
+
+
+def below(found: dict[str, Any]) -> str:
+    """Writes what stands below the medians: where an epoch's time goes."""
+    text = ""
     floor, overhead, times = found["share_of_floor"], found["overhead_of_accelerate"], found["profile"]
     if floor:
         text += (
-            f"\n\nThe matrix products that an epoch of the shipped size can't do without would alone take "
+            f"\n\nAn epoch of the shipped size can't do without its matrix products. They alone would take "
             f"{floor['ours, dropout 0']:.0%} of its time with AdamW, and {floor['ours, default recipe']:.0%} with the "
-            f"default recipe ({floor['with Muon']:.0%} where Muon's own products count)."
+            f"default recipe ({floor['with Muon']:.0%} if Muon's own products count)."
         )
     if overhead:
         text += (
-            f" accelerate and the log cost {overhead['median']:.1%} over a bare loop, less than the runs differ by "
+            f" Beside a bare loop, accelerate and the log cost {overhead['median']:.1%}, less than the runs differ by "
             f"({overhead['least']:.1%} to {overhead['most']:.1%})."
         )
     if times:
         whole = times["all"]
         largest = sorted((name for name in times if name != "all"), key=times.__getitem__, reverse=True)[:5]
         shares = ", ".join(f"{name} {times[name] / whole:.0%}" for name in largest)
-        text += f" With AdamW and without dropout, that epoch's time goes into: {shares}."
+        text += f" With AdamW and no dropout, this is where that epoch's time goes: {shares}."
     return text
 
 
@@ -238,10 +257,8 @@ def main() -> None:
     FIGURES.mkdir(exist_ok=True)
     (FIGURES / "speed.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     draw([row for row in found["rows"] if is_drawn(row)], FIGURES / "speed.png")
-    readme = common.ROOT / "README.md"
-    card = replaced(readme.read_text(encoding="utf-8"), r"<!-- speed -->\n(.*?)<!-- /speed -->", block(found) + "\n")
-    readme.write_text(card, encoding="utf-8")
-    print(block(found))
+    write_pages(put(read_pages(), blocks(found)))
+    print("\n\n".join(blocks(found).values()))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from helpers import ROOT, make_checkpoint
 
+from toybert.train.release import read_pages
+
 ARGUMENTS = {
     "pretrain": ["--sizes", "toy"],
     "time_to_quality": ["--targets", "7:0.3"],
@@ -22,15 +24,22 @@ ARGUMENTS = {
 
 @pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
 @pytest.mark.parametrize(
-    ("mark", "module", "figures"), [("speed", "summary", "speed"), ("real", "real_summary", "real_text")]
+    ("marks", "module", "figures"),
+    [
+        ({"speed", "quartiles"}, "summary", "speed"),
+        ({"real", "real_rows", "ranges"}, "real_summary", "real_text"),
+    ],
 )
-def test_the_cards_tables_say_what_was_measured(mark: str, module: str, figures: str) -> None:
+def test_the_tables_say_what_was_measured(marks: set[str], module: str, figures: str) -> None:
     code = (
-        f"import json; from benchmarks.{module} import FIGURES, block;"
-        f"print(block(json.loads((FIGURES / '{figures}.json').read_text('utf-8'))))"
+        f"import json; from benchmarks.{module} import FIGURES, blocks;"
+        f"print(json.dumps(blocks(json.loads((FIGURES / '{figures}.json').read_text('utf-8')))))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
-    assert f"<!-- {mark} -->\n{done.stdout}<!-- /{mark} -->" in (ROOT / "README.md").read_text(encoding="utf-8")
+    found, shown = json.loads(done.stdout), "".join(read_pages().values())
+    assert found.keys() == marks
+    for mark, text in found.items():
+        assert f"<!-- {mark} -->\n{text}\n<!-- /{mark} -->" in shown, mark
 
 
 @pytest.mark.slow
@@ -117,8 +126,8 @@ def test_accuracies_on_real_text_are_measured_and_told_apart(data: Path, tmp_pat
     assert json.loads((tmp_path / "real_text.json").read_text(encoding="utf-8"))["results"]["tasks"] == tasks
     record["options"]["smoke"] = False  # which the card would not show
     table = printed(
-        "import json; from benchmarks.real_summary import block, collect;"
-        f"print(block(collect(json.loads({json.dumps(record)!r}), {{'results': {{'tried': []}}}})))"
+        "import json; from benchmarks.real_summary import blocks, collect;"
+        f"print(blocks(collect(json.loads({json.dumps(record)!r}), {{'results': {{'tried': []}}}}))['real'])"
     )
     assert all(model in table for model in tasks["sst2"])
 
@@ -169,15 +178,17 @@ def test_what_a_benchmark_of_accuracies_lacks_is_said_before_it_begins(data: Pat
 @pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
 def test_the_card_hides_neither_that_ours_failed_nor_that_a_run_was_of_a_part() -> None:
     found = printed(
-        "from benchmarks.summary import OURS, block, is_drawn, is_whole, time_to_quality;"
+        "from benchmarks.summary import OURS, blocks, is_drawn, is_whole, time_to_quality;"
         "curve = [{'curve': [{'seconds': 9.0}]}] * 2;"
         "peer = {'1.0:0.8': {'seconds': [5.0, 5.0], 'ours_is_faster': None}, 'runs': curve};"
         "ours = {'1.0:0.8': {'seconds': [None, 8.0], 'ours_is_faster': None}, 'runs': curve};"
         "rows = time_to_quality({OURS: ours, 'a peer': peer});"
         "rest = {'share_of_floor': {}, 'overhead_of_accelerate': None, 'profile': None};"
-        "print(block({'rows': rows, **rest}).splitlines()[-1]);"
+        "print(blocks({'rows': rows, **rest})['speed']);"
         "part = {'options': {'smoke': False, 'rows': ['ours, dropout 0']}, 'results': {'toy': {}}};"
         "print(is_drawn(rows[0]), is_whole('pretrain', part), is_whole('overhead', part))"
     )
-    assert "a peer: **ours got there in 1 of 2 runs**, it in 2" in found
+    header, _, row = found.splitlines()[:3]
+    assert [cell.strip() for cell in header.split("|")[2:-1]] == ["a peer"]
+    assert [cell.strip() for cell in row.split("|")[2:-1]] == ["**ours got there in 1 of 2 runs**, it in 2"]
     assert found.splitlines()[-1] == "False False True"
