@@ -127,9 +127,7 @@ def one_run(spec: dict[str, Any]) -> Found:
     corpus = peers.stories(spec["documents"])
     recipe = {"pairs": None, "grouped": False, "adam_beta2": 0.999, **spec["recipe"]}
     pairs, grouped, beta2 = (recipe.pop(name) for name in ("pairs", "grouped", "adam_beta2"))
-    fixed = (
-        peers.text_pairs(corpus) if pairs == "fixed" else []
-    )  # before the clock starts
+    fixed = peers.text_pairs(corpus) if pairs == "fixed" else []  # before the clock starts
     batches = peers.fixed_batches(peers.stories(spec["documents"], split="validation"))
     ours = {} if spec["side"] == "ours" else {"muon_learning_rate": 0.0}
     with tempfile.TemporaryDirectory() as folder, common.silence(), contextlib.suppress(common.Enough):
