@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,11 +44,10 @@ def parser(doc: str | None, rounds: int = 5) -> argparse.ArgumentParser:
     return made
 
 
-def add_choice(made: argparse.ArgumentParser, option: str, names: Sequence[str], default: Any = ...) -> None:
+def add_choice(made: argparse.ArgumentParser, option: str, names: Collection[str], **more: Any) -> None:
     """Adds an option that takes one or more of some names; all of them, unless there is another default."""
-    default = list(names) if default is ... else default
-    name = option.strip("-s").upper()
-    made.add_argument(option, nargs="+", choices=names, default=default, metavar=name, help="; ".join(names))
+    more = {"default": list(names), "metavar": option[2:-1].upper(), "help": "; ".join(names), **more}
+    made.add_argument(option, nargs="+", choices=names, **more)
 
 
 def parse(
