@@ -1,4 +1,4 @@
-"""What the benchmarks share: options, interleaved rounds, paired ratios, tables, JSON, and children of their own."""
+"""What the benchmarks share: options, rounds in turns, paired ratios, tables, reports, processes of their own."""
 
 import argparse
 import contextlib
@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,8 +24,14 @@ from transformers.utils import logging
 from benchmarks import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]
+OUTPUT = ROOT / "outputs" / "benchmarks"
 PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "accelerate", "numpy", "onnxruntime")
 Result = TypeVar("Result")
+Runs = dict[str, list[dict[str, Any]]]  # the figures of each run of each row
+
+
+class Enough(Exception):  # noqa: N818 (not an error)
+    """Ends a training run from outside: it has done its steps, is good enough, or has had its time."""
 
 
 def parser(doc: str | None, rounds: int = 5) -> argparse.ArgumentParser:
@@ -38,26 +44,40 @@ def parser(doc: str | None, rounds: int = 5) -> argparse.ArgumentParser:
     return made
 
 
-def parse(made: argparse.ArgumentParser) -> argparse.Namespace:
-    """Reads the command line and quietens the libraries; a smoke run has one round and a folder of its own."""
+def add_choice(made: argparse.ArgumentParser, option: str, names: Collection[str], **more: Any) -> None:
+    """Adds an option that takes one or more of some names; all of them, unless there is another default."""
+    more = {"default": list(names), "metavar": option[2:-1].upper(), "help": "; ".join(names), **more}
+    made.add_argument(option, nargs="+", choices=names, **more)
+
+
+def parse(
+    made: argparse.ArgumentParser, one_run: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+) -> argparse.Namespace:
+    """Reads the command line and quietens the libraries; a smoke run has one round and a folder of its own.
+
+    In a process that `child` has started, does that one run instead, prints what it found, and ends the process.
+    """
     options = made.parse_args()
-    folder = ROOT / "outputs" / "benchmarks"
-    options.rounds = 1 if options.smoke else options.rounds
-    options.output = options.output or (folder / "smoke" if options.smoke else folder)
     datasets.disable_progress_bars()
     logging.disable_progress_bar()
     logging.set_verbosity_error()
-    if not options.child:
-        options.machine = machine()
-        print(", ".join(f"{name}={value}" for name, value in options.machine["settings"].items()))
-        print(f"{options.machine['cpu']}, {options.machine['threads']} threads of torch", flush=True)
-        if options.machine["busy"] > 10:
-            print(f"warning: other programs take {options.machine['busy']:.0f} % of this machine's cores")
+    if options.child and one_run:
+        found = one_run(options.child)
+        if os.environ.get("RANK", "0") == "0":  # the first of several processes speaks for all
+            print(json.dumps(found), flush=True)
+        sys.exit()
+    options.rounds = 1 if options.smoke else options.rounds
+    options.output = options.output or (OUTPUT / "smoke" if options.smoke else OUTPUT)
+    options.machine = machine()
+    print(", ".join(f"{name}={value}" for name, value in options.machine["settings"].items()))
+    print(f"{options.machine['cpu']}, {options.machine['threads']} threads of torch", flush=True)
+    if options.machine["busy"] > 10:
+        print(f"warning: other programs take {options.machine['busy']:.0f} % of this machine's cores")
     return options
 
 
 def machine() -> dict[str, Any]:
-    """Gives what a figure depends on: versions, the CPU, threads and settings."""
+    """Returns what a figure depends on: versions, the CPU, threads and settings."""
     versions = {"python": platform.python_version()}
     for name in PACKAGES:
         with contextlib.suppress(PackageNotFoundError):
@@ -82,14 +102,14 @@ def machine() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
-    """Swallows what the training loops print; both sides then spend the same on printing, nothing."""
+    """Swallows what the training loops print, so that printing costs both sides the same: nothing."""
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
         yield
 
 
-def interleaved(rows: dict[str, Callable[[], Result]], rounds: int, seed: int = 0) -> dict[str, list[Result]]:
+def interleaved(rows: Mapping[str, Callable[[], Result]], rounds: int) -> dict[str, list[Result]]:
     """Runs each row once a round, in another order each round: what slows the machine down meets all rows alike."""
-    order, results = random.Random(seed), dict[str, list[Result]]((name, []) for name in rows)
+    order, results = random.Random(0), dict[str, list[Result]]((name, []) for name in rows)
     for number in range(rounds):
         began = time.perf_counter()
         for name in order.sample(list(rows), len(rows)):
@@ -101,15 +121,43 @@ def interleaved(rows: dict[str, Callable[[], Result]], rounds: int, seed: int = 
     return results
 
 
+def per_call(call: Callable[[], Any], seconds: float) -> float:
+    """Calls a function for some seconds, at least three times, and returns the median seconds of a call."""
+    times: list[float] = []
+    began = time.perf_counter()
+    while len(times) < 3 or time.perf_counter() - began < seconds:
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return sorted(times)[len(times) // 2]
+
+
 def spread(values: Sequence[float]) -> dict[str, Any]:
-    """Gives the median, the quartiles and the values themselves."""
+    """Returns the median, the quartiles and the values themselves."""
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else [values[0]] * 3
     return {"median": middle, "q1": low, "q3": high, "values": list(values)}
 
 
 def ratios(numerator: Sequence[float], denominator: Sequence[float]) -> dict[str, Any]:
-    """Gives the spread of the ratios within each round."""
+    """Returns the spread of the ratios within each round."""
     return spread([a / b for a, b in zip(numerator, denominator, strict=True)])
+
+
+def compared(
+    results: Runs, against: Mapping[str, str], ratio: str = "ours_is_faster", field: str = "seconds"
+) -> dict[str, Any]:
+    """Returns the spread of each figure of each row, and by what factor a row takes longer than its counterpart.
+
+    Args:
+        against: each row's counterpart; only rows with one that has run too get a ratio.
+        ratio: what to call it.
+        field: the figure that it is taken of.
+    """
+    found = {name: {each: spread([run[each] for run in runs]) for each in runs[0]} for name, runs in results.items()}
+    for name, other in against.items():
+        if name in found and other in found and name != other:
+            found[name][ratio] = ratios(*(found[row][field]["values"] for row in (name, other)))
+    return found
 
 
 def show(values: dict[str, Any] | None, digits: int = 2, scale: float = 1.0) -> str:
@@ -138,27 +186,18 @@ def report(name: str, options: argparse.Namespace, results: dict[str, Any], text
 
 
 def child(module: str, spec: dict[str, Any], launcher: Sequence[str] = (), **environment: str) -> dict[str, Any]:
-    """Runs `python -m module --child SPEC` as a process of its own and gives the JSON that it printed last.
+    """Runs `python -m module --child SPEC` as a process of its own and returns the JSON that it printed last."""
+    return json.loads(python("-m", module, "--child", json.dumps(spec), launcher=launcher, **environment)[-1])
+
+
+def python(*arguments: str, launcher: Sequence[str] = (), **environment: str) -> list[str]:
+    """Runs Python as a process of its own and returns the lines that it printed.
 
     Raises:
         RuntimeError: it failed; the message ends with what it wrote.
     """
-    command = [sys.executable, *launcher, "-m", module, "--child", json.dumps(spec)]
+    command = [sys.executable, *launcher, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, **environment})
     if done.returncode:
-        raise RuntimeError(f"{module} {json.dumps(spec)} failed:\n{(done.stdout + done.stderr)[-3000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def peak_memory_mb() -> float:
-    """Gives the most memory that this process has held.
-
-    On Linux from /proc: `ru_maxrss` of a child begins at what its parent held.
-    """
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM"):
-                return int(line.split()[1]) / 2**10
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+        raise RuntimeError(f"{' '.join(arguments)} failed:\n{(done.stdout + done.stderr)[-3000:]}")
+    return done.stdout.splitlines()

@@ -3,7 +3,6 @@
 import copy
 import tempfile
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,29 +10,23 @@ import torch
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import AutoModelForPreTraining
 
 from benchmarks import common, peers
 from toybert.train.data.batches import LengthBatchSampler
 from toybert.train.data.datasets import PretrainDataset
-from toybert.train.loop.loop import train
 from toybert.train.loop.optim import make_optimizers, warmup_then_linear
-from toybert.train.loop.run import start
 from toybert.train.pretrain import PretrainOptions
+
+KINDS = ("train, accelerate's loop", "bare loop")
 
 
 def bare(model: nn.Module, dataset: PretrainDataset, options: PretrainOptions) -> None:
     """Trains as `train` does, with nothing but torch and no log."""
     sampler = LengthBatchSampler(dataset.lengths, options.batch_size, options.seed, dataset.group)
-    optimizers = make_optimizers(
-        model,
-        learning_rate=options.learning_rate,
-        weight_decay=options.weight_decay,
-        muon_learning_rate=options.muon_learning_rate,
-    )
+    rates = {name: getattr(options, name) for name in ("learning_rate", "weight_decay", "muon_learning_rate")}
+    optimizers = make_optimizers(model, **rates)
     total = options.epochs * len(sampler)
-    warmup = round(options.warmup_ratio * total)
-    factor = partial(warmup_then_linear, warmup_steps=warmup, total_steps=total)
+    factor = partial(warmup_then_linear, warmup_steps=round(options.warmup_ratio * total), total_steps=total)
     schedulers = [LambdaLR(optimizer, factor) for optimizer in optimizers]
     model.train()
     for epoch in range(options.epochs):
@@ -50,17 +43,13 @@ def bare(model: nn.Module, dataset: PretrainDataset, options: PretrainOptions) -
                 scheduler.step()
 
 
-def run(kind: str, model: nn.Module, dataset: PretrainDataset, changes: dict[str, Any]) -> dict[str, Any]:
+def run(kind: str, model: nn.Module, dataset: PretrainDataset, epochs: int) -> dict[str, Any]:
     """Trains a copy of the model, from the set-up of the loop to the last step."""
-    model = copy.deepcopy(model)
+    model, loop = copy.deepcopy(model), bare if kind == "bare loop" else peers.our_loop
     with tempfile.TemporaryDirectory() as folder, common.silence():
-        options = peers.pretrain_options(folder, **changes)
+        options = peers.pretrain_options(folder, epochs=epochs)
         began = time.perf_counter()
-        if kind == "bare loop":
-            bare(model, dataset, options)
-        else:
-            with peers.nothing_saved():
-                train(model, dataset, options, start(options), lambda model: {})
+        loop(model, dataset, options)
         seconds = time.perf_counter() - began
     return {"seconds": seconds, "weights": [parameter.detach() for parameter in model.parameters()]}
 
@@ -69,27 +58,21 @@ def main() -> None:
     parser = common.parser(__doc__)
     parser.add_argument("--epochs", type=int, default=3, help="over all stories; 3 take about a minute on two cores")
     options = common.parse(parser)
-    corpus = peers.stories(4 if options.smoke else None)
-    changes = {"epochs": 1 if options.smoke else options.epochs}
-    with tempfile.TemporaryDirectory() as folder:
-        recipe = peers.pretrain_options(folder, **changes)
+    corpus, epochs = peers.stories(4 if options.smoke else None), 1 if options.smoke else options.epochs
+    recipe = peers.pretrain_options()
     dataset = PretrainDataset(corpus.documents, corpus.tokenizer, mlm_probability=recipe.mlm_probability)
     torch.manual_seed(0)
-    model = AutoModelForPreTraining.from_config(peers.our_config(corpus, recipe), trust_remote_code=True)
-    small = PretrainDataset(corpus.documents[:4], corpus.tokenizer)
-    kinds = ("train, accelerate's loop", "bare loop")
-    for kind in kinds:
-        run(kind, model, small, {"epochs": 1})  # whatever is only slow the first time is over after this
-    rows: dict[str, Callable[[], Any]] = {kind: partial(run, kind, model, dataset, changes) for kind in kinds}
-    results = common.interleaved(rows, options.rounds)
-    for ours, plain in zip(*(results[kind] for kind in kinds), strict=True):
+    model = peers.new_model("ours", corpus, recipe)
+    for kind in KINDS:  # whatever is slow only the first time is over after this
+        run(kind, model, PretrainDataset(corpus.documents[:4], corpus.tokenizer), 1)
+    runs = common.interleaved({kind: partial(run, kind, model, dataset, epochs) for kind in KINDS}, options.rounds)
+    for ours, plain in zip(*(runs[kind] for kind in KINDS), strict=True):
         torch.testing.assert_close(ours["weights"], plain["weights"])  # both did the same
-
-    seconds = {kind: [one["seconds"] for one in results[kind]] for kind in kinds}
-    overhead = common.spread([a / b - 1 for a, b in zip(*seconds.values(), strict=True)])
-    spreads = {kind: common.spread(seconds[kind]) for kind in kinds}
-    found = {"seconds": spreads, "overhead": overhead, "rows": len(dataset), **changes}
-    lines = [(kind, common.show(spreads[kind])) for kind in kinds]
+    seconds = {kind: [run["seconds"] for run in some] for kind, some in runs.items()}
+    overhead = common.spread([a / b - 1 for a, b in zip(*(seconds[kind] for kind in KINDS), strict=True)])
+    spreads = {kind: common.spread(seconds[kind]) for kind in KINDS}
+    found = {"seconds": spreads, "overhead": overhead, "rows": len(dataset), "epochs": epochs}
+    lines = [(kind, common.show(spreads[kind])) for kind in KINDS]
     text = f"{common.table(('loop', 'seconds'), lines)}\n\nOverhead: {common.show(overhead, 1, 100)} %"
     common.report("overhead", options, found, text)
 

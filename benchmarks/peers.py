@@ -1,9 +1,10 @@
 """Both sides of a training benchmark: corpora, models of one size, our run, and the peers' runs."""
 
 import itertools
+import json
 import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 from transformers import (
+    AutoConfig,
     AutoModelForPreTraining,
     AutoTokenizer,
     BertConfig,
@@ -23,53 +25,65 @@ from transformers import (
     DataCollatorForLanguageModeling,
     Trainer,
     TrainingArguments,
+    set_seed,
 )
-from transformers import set_seed as seed_everything
 
+from benchmarks.common import ROOT
 from toybert.tokenization_toybert import SPECIAL_TOKENS, ToyBertTokenizer
 from toybert.train.data.datasets import PretrainDataset
-from toybert.train.data.source import CORPORA
-from toybert.train.data.tables import load_corpus
-from toybert.train.hub.folders import ROOT, load_config, load_tokenizer
 from toybert.train.hub.stock import save_stock_tokenizer
 from toybert.train.loop import loop
-from toybert.train.loop.loop import train
 from toybert.train.loop.run import start
 from toybert.train.pretrain import PretrainOptions
 
 NEVER = 10**9  # steps between checkpoints
 Pair = tuple[str, str, int]  # A, B and BERT's label: 0 where B follows A
+Hook = Callable[[nn.Module, Any], None] | None  # called before each forward pass
+Trained = tuple[nn.Module, dict[str, float]]  # the model, and the mean of its training loss
 
 
 @dataclass
 class Corpus:
     """Holds documents as text, and one vocabulary as our tokenizer and as the library's own."""
 
-    documents: list[list[str]]
+    documents: Any
     tokenizer: Any
     stock: Any
     max_length: int
 
+    def rows(self, **more: Any) -> PretrainDataset:
+        return PretrainDataset(self.documents, self.tokenizer, max_length=self.max_length, **more)
 
-def with_stock(documents: list[list[str]], tokenizer: Any, max_length: int) -> Corpus:
+
+def with_stock(documents: Any, tokenizer: Any, max_length: int) -> Corpus:
     """Adds the library's own tokenizer of the same vocabulary."""
     with tempfile.TemporaryDirectory() as folder:
         save_stock_tokenizer(tokenizer, Path(folder))
         return Corpus(documents, tokenizer, AutoTokenizer.from_pretrained(folder), max_length)
 
 
+def learn_words(texts: Iterable[Any], vocab_size: int) -> Any:
+    """Makes our tokenizer of the commonest words of some texts."""
+    blank = AutoTokenizer.from_pretrained(ROOT, trust_remote_code=True)
+    return blank.train_new_from_iterator(iter(texts), vocab_size, show_progress=False)
+
+
+def story_documents(split: str) -> list[list[str]]:
+    """Reads the sentences of each document of the stories."""
+    lines = (ROOT / "train" / "corpora" / "stories" / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["sentences"] for line in lines]
+
+
 def stories(count: int | None = None, split: str = "train") -> Corpus:
-    """Gives the first documents of the stories, with the vocabulary of all training documents."""
-    corpus = load_corpus(CORPORA / "stories", columns=["sentences"])
-    texts = iter(corpus["train"]["sentences"])
-    tokenizer = load_tokenizer(ROOT).train_new_from_iterator(texts, PretrainOptions.vocab_size, show_progress=False)
-    return with_stock(list(corpus[split]["sentences"][:])[:count], tokenizer, max_length=64)
+    """Reads the first documents of the stories, with the vocabulary of all training documents."""
+    tokenizer = learn_words(story_documents("train"), PretrainOptions.vocab_size)
+    return with_stock(story_documents(split)[:count], tokenizer, max_length=64)
 
 
 def synthetic_documents(
     count: int, vocab_size: int, sentences: int = 5, shortest: int = 1, longest: int = 60, seed: int = 0
 ) -> list[list[str]]:
-    """Makes documents of random words, whose frequencies fall as 1 / rank, in sentences of even chances of length.
+    """Makes documents of random words, whose frequencies fall as 1 / rank; all lengths of sentences are equally likely.
 
     The default lengths give pairs of 64 tokens on average and at most 123.
     """
@@ -88,18 +102,17 @@ def synthetic_tokenizer(vocab_size: int, max_length: int) -> Any:
 
 
 def synthetic(count: int, vocab_size: int, max_length: int = 128) -> Corpus:
-    """Gives a synthetic corpus."""
-    tokenizer = synthetic_tokenizer(vocab_size, max_length)
-    return with_stock(synthetic_documents(count, vocab_size), tokenizer, max_length)
+    """Makes a corpus of synthetic documents."""
+    return with_stock(synthetic_documents(count, vocab_size), synthetic_tokenizer(vocab_size, max_length), max_length)
 
 
-def pretrain_options(folder: str, **changes: Any) -> PretrainOptions:
-    """Gives the options of a run: our default recipe, with changes."""
+def pretrain_options(folder: str = "", **changes: Any) -> PretrainOptions:
+    """Returns the options of a run: our default recipe, with changes. Only a run needs the folder."""
     return PretrainOptions(output_dir=folder, checkpoint_every=NEVER, **changes)
 
 
 def same_maths(dropout: float) -> dict[str, Any]:
-    """Gives a recipe that the peers know too: AdamW for all parameters, BERT's masks and first weights."""
+    """Returns a recipe that the peers know too: AdamW for all parameters, BERT's masks and first weights."""
     return {
         "epochs": 1,
         "learning_rate": 1e-3,
@@ -110,83 +123,78 @@ def same_maths(dropout: float) -> dict[str, Any]:
     }
 
 
-# What TrainingArguments, DataCollatorForLanguageModeling and BertConfig give to those who say nothing.
-LIBRARY_DEFAULTS = {
-    **same_maths(0.1),
-    "learning_rate": 5e-5,
-    "weight_decay": 0.0,
-    "warmup_ratio": 0.0,
+# The defaults of TrainingArguments, DataCollatorForLanguageModeling and BertConfig.
+LIBRARY_DEFAULTS = {**same_maths(0.1), "learning_rate": 5e-5, "weight_decay": 0.0, "warmup_ratio": 0.0}
+# What turns off in Trainer whatever costs time beside the training.
+QUIET: dict[str, Any] = {
+    "use_cpu": True,
+    "report_to": [],
+    "disable_tqdm": True,
+    "save_strategy": "no",
+    "logging_strategy": "no",
 }
 
 
-def our_config(corpus: Corpus, options: PretrainOptions, **size: Any) -> Any:
-    """Gives our configuration of a size, as train/pretrain.py makes it."""
-    return load_config(
-        ROOT,
-        vocab_size=len(corpus.tokenizer),
-        max_position_embeddings=corpus.max_length,
-        hidden_dropout_prob=options.dropout,
-        attention_probs_dropout_prob=options.dropout,
-        initializer_range=options.initializer_range,
-        **{"sparse_prediction": True, **size},
-    )
+def bert_config(config: Any, **changes: Any) -> BertConfig:
+    """Makes the library's configuration of the same model; `gelu_pytorch_tanh` is its fast spelling of our GELU."""
+    names = config.to_dict().keys() & BertConfig().to_dict().keys() - {"model_type", "architectures", "auto_map"}
+    same = {name: getattr(config, name) for name in names}
+    return BertConfig(**{**same, "hidden_act": "gelu_pytorch_tanh", **changes})
 
 
-def bert_config(config: Any) -> BertConfig:
-    """Gives the library's configuration of the same model; `gelu_pytorch_tanh` is its fast spelling of our GELU."""
-    fields = config.to_dict().keys() & BertConfig().to_dict().keys() - {"model_type", "architectures", "auto_map"}
-    return BertConfig(**{**{name: getattr(config, name) for name in fields}, "hidden_act": "gelu_pytorch_tanh"})
+def new_model(side: str, corpus: Corpus, options: PretrainOptions, hook: Hook = None, **size: Any) -> nn.Module:
+    """Makes our model, as train/pretrain.py does, or the library's of the same size."""
+    fields = {
+        "vocab_size": len(corpus.tokenizer),
+        "max_position_embeddings": corpus.max_length,
+        "hidden_dropout_prob": options.dropout,
+        "attention_probs_dropout_prob": options.dropout,
+        "initializer_range": options.initializer_range,
+        "sparse_prediction": True,
+    }
+    config = AutoConfig.from_pretrained(ROOT, trust_remote_code=True, **{**fields, **size})
+    if side == "ours":
+        model = AutoModelForPreTraining.from_config(config, trust_remote_code=True)
+    else:
+        model = BertForPreTraining(bert_config(config))
+    if hook:
+        model.register_forward_pre_hook(hook)
+    return model
 
 
-def nothing_saved() -> Any:
-    """Keeps our loop from its checkpoint after the last step: neither side saves during a benchmark."""
-    return mock.patch.object(loop, "save_checkpoint")
+def our_loop(model: nn.Module, dataset: PretrainDataset, options: PretrainOptions, accelerator: Any = None) -> Any:
+    """Trains with our loop, without its checkpoint after the last step: neither side saves during a benchmark."""
+    with mock.patch.object(loop, "save_checkpoint"):
+        return loop.train(model, dataset, options, accelerator or start(options), lambda model: {})
 
 
-def train_ours(
-    corpus: Corpus, options: PretrainOptions, attach: Any = None, **size: Any
-) -> tuple[nn.Module, dict[str, float]]:
-    """Does what `python -m toybert.train.pretrain` does between reading the text and saving, without validation.
-
-    Args:
-        attach: called with the model before its first step.
-
-    Returns:
-        The trained model, and the mean of its training loss.
-    """
+def train_ours(corpus: Corpus, options: PretrainOptions, hook: Hook = None, **size: Any) -> Trained:
+    """Does what `python -m toybert.train.pretrain` does between reading the text and saving, without validation."""
     accelerator = start(options)
-    training = PretrainDataset(
-        corpus.documents,
-        corpus.tokenizer,
-        mlm_probability=options.mlm_probability,
-        max_length=corpus.max_length,
-        seed=options.seed,
-    )
-    model = AutoModelForPreTraining.from_config(our_config(corpus, options, **size), trust_remote_code=True)
-    if attach:
-        attach(model)
-    with nothing_saved():
-        progress = train(model, training, options, accelerator, lambda model: {})
+    training = corpus.rows(mlm_probability=options.mlm_probability, seed=options.seed)
+    model = new_model("ours", corpus, options, hook, **size)
+    progress = our_loop(model, training, options, accelerator)
     return model, {"training_loss": float(np.mean([entry["loss"] for entry in progress.train]))}
 
 
-def original_ids(batch: dict[str, Tensor]) -> Tensor:
-    """Undoes the masking of one of our batches."""
-    return torch.where(batch["labels"] != -100, batch["labels"], batch["input_ids"])
+def our_rows(corpus: Corpus) -> Iterator[tuple[list[int], int, int]]:
+    """Yields the tokens of each of our rows of epoch 0 before masking, where B begins, and our label."""
+    dataset = corpus.rows()
+    for first in range(0, len(dataset), 512):
+        batch = dataset.__getitems__(range(first, min(first + 512, len(dataset))))
+        original = torch.where(batch["labels"] != -100, batch["labels"], batch["input_ids"]).tolist()
+        sizes, in_b = (batch[name].sum(1).tolist() for name in ("attention_mask", "token_type_ids"))
+        for ids, size, b, label in zip(original, sizes, in_b, batch["next_sentence_label"].tolist(), strict=True):
+            yield ids[:size], size - b, label
 
 
 def text_pairs(corpus: Corpus) -> list[Pair]:
-    """Gives our rows of epoch 0 as text, token for token: so the peers train on the same pairs."""
-    dataset, pairs = PretrainDataset(corpus.documents, corpus.tokenizer, max_length=corpus.max_length), []
-    words = np.array(corpus.tokenizer.convert_ids_to_tokens(range(len(corpus.tokenizer))), dtype=object)
-    for first in range(0, len(dataset), 512):
-        batch = dataset.__getitems__(range(first, min(first + 512, len(dataset))))
-        tokens, segments = words[original_ids(batch).numpy()], batch["token_type_ids"].numpy()
-        for row, size in enumerate(batch["attention_mask"].sum(1).tolist()):
-            split = int(size - segments[row].sum())
-            a, b = tokens[row, 1 : split - 1], tokens[row, split : size - 1]
-            pairs.append((" ".join(a), " ".join(b), 1 - int(batch["next_sentence_label"][row])))
-    return pairs
+    """Returns our rows of epoch 0 as text, token for token: so the peers train on the same pairs."""
+    words = corpus.tokenizer.convert_ids_to_tokens(range(len(corpus.tokenizer)))
+    return [
+        (" ".join(words[i] for i in ids[1 : b - 1]), " ".join(words[i] for i in ids[b:-1]), 1 - label)
+        for ids, b, label in our_rows(corpus)
+    ]
 
 
 def plain_pairs(documents: Sequence[Sequence[str]], seed: int = 0) -> list[Pair]:
@@ -215,59 +223,42 @@ def encode(pairs: Sequence[Pair], corpus: Corpus, padding: bool = False) -> list
     return [{**row, "next_sentence_label": label} for row, label in zip(rows, labels, strict=True)]
 
 
-def trainer_arguments(
-    options: PretrainOptions, rows: int, grouped: bool, adam_beta2: float = 0.999
-) -> TrainingArguments:
-    """Puts a recipe in Trainer's terms, and turns off what costs time beside the training."""
-    steps = options.epochs * -(-rows // options.batch_size)
+def train_with_trainer(
+    rows: Any,
+    corpus: Corpus,
+    options: PretrainOptions,
+    grouped: bool = False,
+    hook: Hook = None,
+    adam_beta2: float = 0.999,
+    **size: Any,
+) -> Trained:
+    """Pre-trains the library's BERT with the library's Trainer and collator on encoded rows, by a recipe of ours."""
+    set_seed(options.seed)
     by_length: dict[str, Any] = {}
     if grouped:  # newer versions of the library renamed it
         renamed = "train_sampling_strategy" in TrainingArguments.__dataclass_fields__
         by_length = {"train_sampling_strategy": "group_by_length"} if renamed else {"group_by_length": True}
-    return TrainingArguments(
+    arguments = TrainingArguments(
         output_dir=options.output_dir,
         num_train_epochs=options.epochs,
         per_device_train_batch_size=options.batch_size,
         learning_rate=options.learning_rate,
         weight_decay=options.weight_decay,
         lr_scheduler_type=options.schedule,
-        warmup_steps=round(options.warmup_ratio * steps),
+        warmup_steps=round(options.warmup_ratio * options.epochs * -(-len(rows) // options.batch_size)),
         max_grad_norm=options.max_grad_norm,
         optim="adamw_torch_fused",
         adam_beta2=adam_beta2,
         seed=options.seed,
-        use_cpu=True,
         dataloader_pin_memory=False,
         remove_unused_columns=False,  # or the special tokens' mask is lost before the collator
-        report_to=[],
-        disable_tqdm=True,
-        save_strategy="no",
-        logging_strategy="no",
         logging_nan_inf_filter=False,
+        **QUIET,
         **by_length,
     )
-
-
-def train_with_trainer(
-    rows: Any,
-    corpus: Corpus,
-    options: PretrainOptions,
-    grouped: bool = False,
-    attach: Any = None,
-    adam_beta2: float = 0.999,
-    **size: Any,
-) -> tuple[nn.Module, dict[str, float]]:
-    """Pre-trains the library's BERT with the library's Trainer and collator on encoded rows."""
-    seed_everything(options.seed)
-    model = BertForPreTraining(bert_config(our_config(corpus, options, **size)))
-    if attach:
-        attach(model)
-    trainer = Trainer(
-        model=model,
-        args=trainer_arguments(options, len(rows), grouped, adam_beta2),
-        train_dataset=rows,
-        data_collator=DataCollatorForLanguageModeling(corpus.stock, mlm_probability=options.mlm_probability),
-    )
+    model = new_model("BERT", corpus, options, hook, **size)
+    collator = DataCollatorForLanguageModeling(corpus.stock, mlm_probability=options.mlm_probability)
+    trainer = Trainer(model=model, args=arguments, train_dataset=rows, data_collator=collator)
     return model, {"training_loss": trainer.train().training_loss}
 
 
@@ -295,12 +286,10 @@ class MaskedOneByOne(TorchDataset):
         return {name: torch.tensor(values) for name, values in {**row, "input_ids": ids, "labels": labels}.items()}
 
 
-def train_in_a_notebook(
-    rows: list[dict[str, Any]], corpus: Corpus, options: PretrainOptions, **size: Any
-) -> tuple[nn.Module, dict[str, float]]:
+def train_in_a_notebook(rows: list[dict[str, Any]], corpus: Corpus, options: PretrainOptions, **size: Any) -> Trained:
     """Pre-trains the library's BERT with a plain loop: padded rows, Adam, `loss.item()` at each step."""
-    seed_everything(options.seed)
-    model = BertForPreTraining(bert_config(our_config(corpus, options, **size)))
+    set_seed(options.seed)
+    model = new_model("BERT", corpus, options, **size)
     dataset = MaskedOneByOne(rows, corpus.stock, options.mlm_probability)
     loader = DataLoader(dataset, batch_size=options.batch_size, shuffle=True)
     optimizer = torch.optim.Adam(model.parameters(), lr=options.learning_rate)
@@ -318,14 +307,14 @@ def train_in_a_notebook(
 
 def fixed_batches(corpus: Corpus, rows: int | None = None, batch_size: int = 128) -> list[dict[str, Tensor]]:
     """Makes the batches that `measure` takes: a corpus with the masks and the pairs of epoch 0, 15 % masked."""
-    dataset = PretrainDataset(corpus.documents, corpus.tokenizer, max_length=corpus.max_length)
+    dataset = corpus.rows()
     order = np.argsort(dataset.lengths[:rows], kind="stable")
     return [dataset.__getitems__(order[i : i + batch_size]) for i in range(0, len(order), batch_size)]
 
 
 @torch.no_grad()
 def measure(model: Any, batches: Sequence[dict[str, Tensor]]) -> dict[str, float]:
-    """Gives the MLM loss and the NSP accuracy of either side's model; BERT's NSP classes are swapped."""
+    """Returns the MLM loss and the NSP accuracy of either side's model; BERT's NSP classes are swapped."""
     was_training = model.training
     model.eval()
     loss = right = targets = rows = 0.0
@@ -343,34 +332,16 @@ def measure(model: Any, batches: Sequence[dict[str, Tensor]]) -> dict[str, float
     return {"mlm_loss": loss / targets, "nsp_accuracy": right / rows}
 
 
-def check_same_size(corpus: Corpus, options: PretrainOptions, **size: Any) -> int:
-    """Gives the number of parameters.
+def check_alike(pairs: Sequence[Pair], corpus: Corpus, **size: Any) -> dict[str, int]:
+    """Returns the number of parameters, of rows and of real tokens.
 
     Raises:
-        AssertionError: the two sides' models differ in it.
+        AssertionError: the sides' models differ in size, or their rows in a token.
     """
-    config = our_config(corpus, options, **size)
-    ours = AutoModelForPreTraining.from_config(config, trust_remote_code=True)
-    theirs = BertForPreTraining(bert_config(config))
-    count, other = (sum(p.numel() for p in model.parameters()) for model in (ours, theirs))
-    assert count == other, f"our model has {count} parameters, the library's {other}"
-    return count
-
-
-def check_same_rows(pairs: Sequence[Pair], corpus: Corpus) -> dict[str, int]:
-    """Gives the number of rows and of real tokens.
-
-    Raises:
-        AssertionError: the peers' rows are not ours, token for token.
-    """
-    dataset = PretrainDataset(corpus.documents, corpus.tokenizer, max_length=corpus.max_length)
-    theirs = encode(pairs, corpus)
-    assert len(dataset) == len(theirs), f"{len(dataset)} rows of ours, {len(theirs)} of the peers'"
-    tokens = 0
-    for first in range(0, len(dataset), 512):
-        rows = range(first, min(first + 512, len(dataset)))
-        batch = dataset.__getitems__(rows)
-        for row, ids, size in zip(rows, original_ids(batch), batch["attention_mask"].sum(1).tolist(), strict=True):
-            assert ids[:size].tolist() == theirs[row]["input_ids"], f"row {row} differs"
-            tokens += size
-    return {"rows": len(dataset), "tokens": tokens}
+    models = (new_model(side, corpus, pretrain_options(), **size) for side in ("ours", "BERT"))
+    ours, theirs = (sum(parameter.numel() for parameter in model.parameters()) for model in models)
+    assert ours == theirs, f"our model has {ours} parameters, the library's {theirs}"
+    rows = [ids for ids, *_ in our_rows(corpus)]
+    for number, (ids, row) in enumerate(zip(rows, encode(pairs, corpus), strict=True)):
+        assert ids == row["input_ids"], f"row {number} differs"
+    return {"parameters": ours, "rows": len(rows), "tokens": sum(map(len, rows))}

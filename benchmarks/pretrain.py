@@ -1,15 +1,23 @@
-"""One epoch from text to trained weights: ours against HF Trainer and a notebook's loop, and against the floor."""
+"""One epoch from text to trained weights: ours against HF Trainer and a notebook's loop, and against the floor.
 
+--levers times our side with one lever after the other taken away, --profile says where our time goes.
+"""
+
+import contextlib
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from unittest import mock
 
+import numpy as np
 import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
 
 from benchmarks import common, peers
+from toybert.train.data.datasets import PretrainDataset
 from toybert.train.pretrain import PretrainOptions
 
 BATCH = PretrainOptions.batch_size
@@ -34,7 +42,8 @@ class Size:
             "intermediate_size": 4 * self.width,
         }
 
-    def corpus(self, documents: int) -> peers.Corpus:
+    def corpus(self, smoke: bool) -> peers.Corpus:
+        documents = 4 if smoke else self.documents
         return peers.synthetic(documents, self.vocab_size) if self.vocab_size else peers.stories(documents)
 
 
@@ -56,39 +65,73 @@ class Row:
 
 
 def rows() -> dict[str, Row]:
-    """Gives the rows of the table, by their names."""
+    """Makes the rows of the table, by their names."""
     made = {}
     for dropout in (0.1, 0.0):
         recipe, ours = peers.same_maths(dropout), f"ours, dropout {dropout:g}"
         made[ours] = Row("ours", recipe, ours)
-        for kind in ("dynamic", "grouped") + (("padded", "notebook") if dropout else ()):
+        for kind in ("dynamic", "grouped") + (SLOW if dropout else ()):
             made[f"{kind}, dropout {dropout:g}"] = Row(kind, recipe, ours)
     made["ours, default recipe"] = Row("ours", {"epochs": 1}, "ours, default recipe")
     made["dynamic, the library's defaults"] = Row("dynamic", peers.LIBRARY_DEFAULTS, "ours, default recipe")
     return made
 
 
-ROWS = rows()
-SLOW = ("padded", "notebook")  # these kinds and these rows are run at the larger sizes only if --rows names them
+SLOW = ("padded", "notebook")  # these kinds and these rows run at the larger sizes only if --rows names them
 RECIPES = ("ours, default recipe", "dynamic, the library's defaults")
+ROWS = rows()
+
+ALL = "all levers"
+# What is taken away: fields of the model's configuration, or from the sampler how long the rows are.
+LEVERS: dict[str, dict[str, Any]] = {
+    ALL: {},
+    "logits for every token": {"sparse_prediction": False},
+    "batches of rows of any length": {
+        "around": mock.patch.object(
+            PretrainDataset, "lengths", property(lambda dataset: np.ones(len(dataset), dtype=int))
+        )
+    },
+}
+
+# What is done, and the names of torch's operations that do it; the first that fits counts.
+OPERATIONS = {
+    "matrix products": ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"),
+    "attention": ("scaled_dot_product", "flash_attention"),
+    "GELU": ("gelu",),
+    "dropout": ("dropout", "bernoulli"),
+    "layer norm": ("layer_norm",),
+    "AdamW's update": ("adam",),
+    "norms of the gradients": ("_norm", "clip", "foreach"),
+    "losses": ("softmax", "nll_loss"),
+    "choosing and copying": ("embedding", "index", "gather", "copy", "select", "nonzero", "cat", "fill", "zero"),
+    "adding and scaling": ("aten::add", "aten::mul", "aten::div", "aten::sum", "aten::tanh"),
+    "torch's other operations": ("",),
+}
+PYTHON = "Python, tokenising, and what torch does between operations"
+PROFILED = {
+    "AdamW, dropout 0.1": "ours, dropout 0.1",
+    "AdamW, dropout 0": "ours, dropout 0",
+    "default recipe": "ours, default recipe",
+}
 
 
-def run(row: Row, size: Size, corpus: peers.Corpus, pairs: list[peers.Pair], batches: Any) -> dict[str, float]:
-    """Trains once, from text in memory to weights in memory, then looks at what was learnt."""
-    with tempfile.TemporaryDirectory() as folder, common.silence():
+def epoch(
+    row: Row, size: Size, corpus: peers.Corpus, pairs: Any = (), around: Any = None, **fields: Any
+) -> tuple[nn.Module, dict[str, float]]:
+    """Trains once, from text in memory to weights in memory, and returns the model, the seconds and the mean loss."""
+    fields = {**size.fields, **fields}
+    with tempfile.TemporaryDirectory() as folder, common.silence(), around or contextlib.nullcontext():
         options = peers.pretrain_options(folder, **row.recipe)
         began = time.perf_counter()
         if row.kind == "ours":
-            model, figures = peers.train_ours(corpus, options, **size.fields)
+            model, figures = peers.train_ours(corpus, options, **fields)
         else:
             encoded = peers.encode(pairs, corpus, padding=row.kind in SLOW)
             if row.kind == "notebook":
-                model, figures = peers.train_in_a_notebook(encoded, corpus, options, **size.fields)
+                model, figures = peers.train_in_a_notebook(encoded, corpus, options, **fields)
             else:
-                grouped = row.kind == "grouped"
-                model, figures = peers.train_with_trainer(encoded, corpus, options, grouped, **size.fields)
-        seconds = time.perf_counter() - began
-        return {"seconds": seconds, **figures, **peers.measure(model, batches)}
+                model, figures = peers.train_with_trainer(encoded, corpus, options, row.kind == "grouped", **fields)
+        return model, {"seconds": time.perf_counter() - began, **figures}
 
 
 def operations(size: Size, lengths: torch.Tensor, masked: float, vocab_size: int) -> float:
@@ -141,79 +184,70 @@ def matrix_rate(shapes: list[tuple[int, int, int, int, int]], seconds: float = 0
         a, b, out = torch.rand(stack, m, k), torch.rand(stack, k, n), torch.empty(stack, m, n)
         one = (torch.mm, a[0], b[0], out[0]) if stack == 1 else (torch.bmm, a, b, out)
         calls += [one] * times
-    count = sum(2 * stack * m * k * n * times for stack, m, k, n, times in shapes)
-    passes: list[float] = []
-    began = time.perf_counter()
-    while len(passes) < 4 or time.perf_counter() - began < seconds:
-        start = time.perf_counter()
+
+    def step() -> None:
         for multiply, a, b, out in calls:
             multiply(a, b, out=out)
-        passes.append(time.perf_counter() - start)
-    return count / sorted(passes[1:])[len(passes[1:]) // 2]
+
+    step()
+    return sum(2 * stack * m * k * n * times for stack, m, k, n, times in shapes) / common.per_call(step, seconds)
 
 
-def floor(size: Size, corpus: peers.Corpus, pairs: list[peers.Pair], probability: float) -> dict[str, Any]:
-    """Gives the operations of an epoch, and the shapes of a mean step."""
-    lengths = torch.tensor([len(row["input_ids"]) for row in peers.encode(pairs, corpus)])
-    masked = probability * float(lengths.sum() - 3 * len(lengths))
-    mean = int(lengths.float().mean().round())
-    V = len(corpus.tokenizer)
+def floor(size: Size, corpus: peers.Corpus, pairs: list[peers.Pair], recipe: dict[str, Any]) -> dict[str, Any]:
+    """Returns the operations of an epoch, and the shapes of a mean step."""
+    lengths, V = torch.tensor([len(row["input_ids"]) for row in peers.encode(pairs, corpus)]), len(corpus.tokenizer)
+    masked = recipe.get("mlm_probability", PretrainOptions.mlm_probability) * float(lengths.sum() - 3 * len(lengths))
+    has_muon = recipe.get("muon_learning_rate", PretrainOptions.muon_learning_rate)
     return {
         "operations": operations(size, lengths, masked, V),
-        "shapes": products(size, mean, round(masked / len(lengths) * BATCH), V),
-        "muon_operations": muon_operations(size, -(-len(lengths) // BATCH)),
+        "shapes": products(size, int(lengths.float().mean().round()), round(masked / len(lengths) * BATCH), V),
+        "muon_operations": muon_operations(size, -(-len(lengths) // BATCH)) if has_muon else 0.0,
     }
 
 
-def benchmark(name: str, size: Size, chosen: list[str], options: Any) -> tuple[dict[str, Any], str]:
-    """Runs the rows of one size and gives their figures and their table."""
-    corpus = size.corpus(options.documents or (4 if options.smoke else size.documents))
-    pairs = peers.text_pairs(corpus)
-    with tempfile.TemporaryDirectory() as folder:
-        parameters = peers.check_same_size(corpus, peers.pretrain_options(folder), **size.fields)
-    facts: dict[str, Any] = {
-        "parameters": parameters,
-        **peers.check_same_rows(pairs, corpus),
-        "vocabulary": len(corpus.tokenizer),
-    }
-    batches = peers.fixed_batches(corpus, rows=256)
-    counts = {r: floor(size, corpus, pairs, probability_of(ROWS[r])) for r in chosen if ROWS[r].kind == "ours"}
-    plain = floor(size, corpus, pairs, 0.15)["shapes"]
+def compare(name: str, options: Any) -> tuple[dict[str, Any], str]:
+    """Runs the rows of one size and returns their figures and their table."""
+    size = SIZES[name]
+    small = [row for row in ROWS if name == "toy" or (ROWS[row].kind not in SLOW and row not in RECIPES)]
+    chosen = options.rows or small
 
-    small = size.corpus(4)  # whatever is only slow the first time is over after this
-    small_pairs, small_batches = peers.text_pairs(small), peers.fixed_batches(small)
-    for row in chosen:
-        run(ROWS[row], size, small, small_pairs, small_batches)
-    jobs: dict[str, Callable[[], Any]] = {r: partial(run, ROWS[r], size, corpus, pairs, batches) for r in chosen}
+    def prepared(smoke: bool) -> tuple[peers.Corpus, list[peers.Pair], Any]:
+        corpus = size.corpus(smoke)
+        return corpus, peers.text_pairs(corpus), peers.fixed_batches(corpus, rows=256)
+
+    def run(row: str, corpus: peers.Corpus, pairs: list[peers.Pair], batches: Any) -> dict[str, float]:
+        model, figures = epoch(ROWS[row], size, corpus, pairs)
+        return {**figures, **peers.measure(model, batches)}
+
+    corpus, pairs, batches = prepared(options.smoke)
+    facts: dict[str, Any] = {**peers.check_alike(pairs, corpus, **size.fields), "vocabulary": len(corpus.tokenizer)}
+    counts = {row: floor(size, corpus, pairs, ROWS[row].recipe) for row in chosen if ROWS[row].kind == "ours"}
+    plain = floor(size, corpus, pairs, peers.same_maths(0.0))["shapes"]
+
+    few = prepared(smoke=True)
+    for row in chosen:  # whatever is slow only the first time is over after this
+        run(row, *few)
+    jobs: dict[str, Any] = {row: partial(run, row, corpus, pairs, batches) for row in chosen}
     results = common.interleaved({**jobs, "rate": lambda: matrix_rate(plain)}, options.rounds)
 
     rates = results.pop("rate")
-    found = {row: summary(row, results, rates, counts) for row in chosen}
+    found = common.compared(results, {row: ROWS[row].against for row in chosen})
+    for row, count in counts.items():
+        found[row] |= shares_of_floor(count, rates, found[row]["seconds"]["values"])
     check_losses(found)
     facts["matrix_rate"] = common.spread(rates)
     return {"facts": facts, "rows": found}, layout(name, size, facts, found)
 
 
-def probability_of(row: Row) -> float:
-    return row.recipe.get("mlm_probability", PretrainOptions.mlm_probability)
-
-
-def summary(row: str, results: dict[str, list[dict[str, float]]], rates: list[float], counts: Any) -> dict[str, Any]:
-    """Gives the spread of a row's seconds, of its paired ratios and of its share of the floor."""
-    seconds = {name: [one["seconds"] for one in every] for name, every in results.items()}
-    found: dict[str, Any] = {"seconds": common.spread(seconds[row])}
-    against = ROWS[row].against
-    if row != against and against in seconds:
-        found["ours_is_faster"] = common.ratios(seconds[row], seconds[against])
-    if row in counts:
-        count, muon = counts[row]["operations"], counts[row]["muon_operations"]
-        found["operations"], found["floor_seconds"] = count, common.spread([count / rate for rate in rates])
-        found["share_of_floor"] = common.ratios([count / rate for rate in rates], seconds[row])
-        if ROWS[row].recipe.get("muon_learning_rate", PretrainOptions.muon_learning_rate):
-            found["muon_operations"] = muon
-            found["share_with_muon"] = common.ratios([(count + muon) / rate for rate in rates], seconds[row])
-    for name in ("training_loss", "mlm_loss", "nsp_accuracy"):
-        found[name] = common.spread([one[name] for one in results[row]])
+def shares_of_floor(count: dict[str, Any], rates: list[float], seconds: list[float]) -> dict[str, Any]:
+    """Returns what share of a row's seconds its matrix products alone would take."""
+    needed = [count["operations"] / rate for rate in rates]
+    found = {"operations": count["operations"], "floor_seconds": common.spread(needed)}
+    found["share_of_floor"] = common.ratios(needed, seconds)
+    if muon := count["muon_operations"]:
+        found["muon_operations"] = muon
+        with_muon = [(count["operations"] + muon) / rate for rate in rates]
+        found["share_with_muon"] = common.ratios(with_muon, seconds)
     return found
 
 
@@ -227,23 +261,19 @@ def check_losses(found: dict[str, Any], tolerance: float = 0.1) -> None:
         row = ROWS[name]
         if row.recipe is peers.LIBRARY_DEFAULTS or row.against not in found:
             continue
-        theirs, ours = (found[r]["training_loss"]["median"] for r in (name, row.against))
-        assert abs(theirs / ours - 1) < tolerance, (
-            f"{name} has a training loss of {theirs:.3f}, {row.against} {ours:.3f}"
-        )
+        theirs, ours = (found[each]["training_loss"]["median"] for each in (name, row.against))
+        assert abs(theirs / ours - 1) < tolerance, f"the training loss is {theirs:.3f} of {name}, {ours:.3f} of ours"
         assert figures["mlm_loss"]["median"] < 20, f"{name} has diverged"
 
 
 def layout(name: str, size: Size, facts: dict[str, Any], found: dict[str, Any]) -> str:
     """Lays out the table of one size."""
     header = ("row", "seconds", "ours is faster by", "of the floor", "with Muon's products", "loss", "MLM after", "NSP")
+    spreads = ("seconds", "ours_is_faster", "share_of_floor", "share_with_muon")
     lines = [
         (
             row,
-            common.show(figures["seconds"]),
-            common.show(figures.get("ours_is_faster")),
-            common.show(figures.get("share_of_floor")),
-            common.show(figures.get("share_with_muon")),
+            *(common.show(figures.get(each)) for each in spreads),
             *(f"{figures[each]['median']:.3f}" for each in ("training_loss", "mlm_loss", "nsp_accuracy")),
         )
         for row, figures in found.items()
@@ -256,18 +286,65 @@ def layout(name: str, size: Size, facts: dict[str, Any], found: dict[str, Any]) 
     )
 
 
+def levers(name: str, options: Any) -> tuple[dict[str, Any], str]:
+    """Times an epoch of ours with all levers, and with one after the other taken away."""
+    size = SIZES[name]
+    corpus, row = size.corpus(options.smoke), ROWS["ours, dropout 0"]
+    runs = {lever: lambda change=change: epoch(row, size, corpus, **change)[1] for lever, change in LEVERS.items()}
+    for run in runs.values():  # whatever is slow only the first time is over after this
+        run()
+    found = common.compared(common.interleaved(runs, options.rounds), dict.fromkeys(runs, ALL), "slower")
+    losses = {lever: figures["training_loss"]["values"][0] for lever, figures in found.items()}
+    assert all(abs(loss / losses[ALL] - 1) < 0.1 for loss in losses.values()), f"not all learn alike: {losses}"
+    lines = [
+        (lever, common.show(each["seconds"]), common.show(each.get("slower")), f"{losses[lever]:.3f}")
+        for lever, each in found.items()
+    ]
+    return found, f"### {name}\n\n{common.table(('', 'seconds', 'times as long', 'loss'), lines)}"
+
+
+def profiled(name: str, options: Any) -> tuple[dict[str, Any], str]:
+    """Returns the seconds of each kind of operation in an epoch of ours, by each recipe.
+
+    The whole is timed without the profiler, which takes time itself.
+    """
+    size, found = SIZES[name], {}
+    corpus = size.corpus(options.smoke)
+    for recipe, row in PROFILED.items():
+        run = partial(epoch, ROWS[row], size, corpus)
+        run()  # whatever is slow only the first time is over after this
+        whole = common.spread([run()[1]["seconds"] for _ in range(options.rounds)])["median"]
+        run(around=(seen := profile(activities=[ProfilerActivity.CPU])))
+        seconds = dict.fromkeys(OPERATIONS, 0.0)
+        for event in seen.key_averages():
+            if event.key.startswith("aten::"):
+                kind = next(kind for kind, names in OPERATIONS.items() if any(each in event.key for each in names))
+                seconds[kind] += event.self_cpu_time_total / 1e6
+        found[recipe] = {**seconds, PYTHON: whole - sum(seconds.values()), "all": whole}
+    lines = [
+        (kind, *(f"{seconds[kind]:.2f} ({seconds[kind] / seconds['all']:.0%})" for seconds in found.values()))
+        for kind in [*OPERATIONS, PYTHON, "all"]
+    ]
+    header = ("seconds (share of the epoch)", *PROFILED)
+    return found, f"### {name}, one epoch from text\n\n{common.table(header, lines)}"
+
+
 def main() -> None:
     parser = common.parser(__doc__)
-    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES), metavar="SIZE", help=", ".join(SIZES))
-    parser.add_argument("--rows", nargs="+", choices=ROWS, metavar="ROW", help="; ".join(ROWS))
-    parser.add_argument("--documents", type=int, help="of the corpus, in place of each size's own number")
+    common.add_choice(parser, "--sizes", SIZES, default=None)
+    common.add_choice(parser, "--rows", ROWS, default=None)
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--levers", action="store_true", help="what each lever of our side brings, instead")
+    instead.add_argument("--profile", action="store_true", help="where our time goes, at the toy size, instead")
     options = common.parse(parser)
+    name, look = "pretrain", compare
+    if options.levers or options.profile:
+        name, look = ("levers", levers) if options.levers else ("profile", profiled)
     results, texts = {}, []
-    for name in options.sizes:
-        few = [row for row in ROWS if name == "toy" or (ROWS[row].kind not in SLOW and row not in RECIPES)]
-        results[name], text = benchmark(name, SIZES[name], options.rows or few, options)
+    for size in options.sizes or (["toy"] if options.profile else SIZES):
+        results[size], text = look(size, options)
         texts.append(text)
-        common.report("pretrain", options, results, "\n\n".join(texts))
+        common.report(name, options, results, "\n\n".join(texts))  # after each: an interrupted run leaves something
 
 
 if __name__ == "__main__":

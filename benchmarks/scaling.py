@@ -4,9 +4,10 @@ import contextlib
 import itertools
 import json
 import os
+import resource
+import sys
 import tempfile
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from torch import nn
 from benchmarks import common, peers
 from toybert.train.data.tables import load_corpus
 
-WARM_UP = 5  # steps before the clock starts
+WARM_UP, TIMED = 5, 30  # steps before the clock starts, and steps that are timed
 CORPORA = (1_000, 10_000, 100_000, 1_000_000)
 VOCABULARIES = (500, 8_000, 30_000, 100_000)
 WIDTHS = (64, 128, 256, 512)
@@ -33,28 +34,21 @@ PARTS = {
 BATCH = 32  # rows a step, of all processes together
 
 
-class Enough(Exception):  # noqa: N818 (not an error)
-    """Ends a run that has done its steps."""
-
-
 class Steps:
-    """Times the steps of a model from outside: it is told before each forward pass."""
+    """Times the steps of a model from outside: it is called before each forward pass."""
 
     def __init__(self, wanted: int):
         self.wanted, self.count = wanted, 0
         self.first = self.began = self.seconds = 0.0
 
-    def attach(self, model: nn.Module) -> None:
-        model.register_forward_pre_hook(self.tick)
-
-    def tick(self, model: nn.Module, inputs: Any) -> None:
+    def __call__(self, model: nn.Module, inputs: Any) -> None:
         now = time.perf_counter()
         self.first = self.first or now
         if self.count == WARM_UP:
             self.began = now
         if self.count == WARM_UP + self.wanted:
             self.seconds = (now - self.began) / self.wanted
-            raise Enough
+            raise common.Enough
         self.count += 1
 
 
@@ -70,43 +64,53 @@ def write_corpus(folder: Path, sentences: int, vocabulary: int, chunk: int = 1_0
 
 
 def one_run(spec: dict[str, Any]) -> dict[str, Any]:
-    """Trains some steps from a corpus on disk, and gives the seconds of a step and the memory of the process."""
+    """Trains some steps from a corpus on disk, and returns the seconds of a step and the memory of the process."""
     began, steps = time.perf_counter(), Steps(spec["steps"])
-    with tempfile.TemporaryDirectory() as folder, common.silence():
-        changes = {"epochs": 1, "batch_size": BATCH // spec["processes"], "corpus": spec["corpus"]}
-        changes |= {} if spec["side"] == MUON else {"muon_learning_rate": 0.0}
-        options = peers.pretrain_options(folder, **changes)
+    with tempfile.TemporaryDirectory() as folder, common.silence(), contextlib.suppress(common.Enough):
+        changes = {} if spec["side"] == MUON else {"muon_learning_rate": 0.0}
+        batch_size = BATCH // spec["processes"]
+        options = peers.pretrain_options(folder, epochs=1, batch_size=batch_size, corpus=spec["corpus"], **changes)
         documents = load_corpus(spec["corpus"], columns=["sentences"])["train"]["sentences"]
         tokenizer = peers.synthetic_tokenizer(spec["vocabulary"], 64)
         size = {"hidden_size": spec["width"], "intermediate_size": 4 * spec["width"]}
-        with contextlib.suppress(Enough):
-            if spec["side"] != "HF Trainer":
-                corpus = peers.Corpus(documents, tokenizer, None, 64)
-                peers.train_ours(corpus, options, steps.attach, **size)
-            else:
-                corpus = peers.with_stock(documents, tokenizer, 64)
-                rows = peers.encode(peers.plain_pairs(documents[:]), corpus)
-                peers.train_with_trainer(rows, corpus, options, grouped=True, attach=steps.attach, **size)
+        if spec["side"] != "HF Trainer":
+            peers.train_ours(peers.Corpus(documents, tokenizer, None, 64), options, steps, **size)
+        else:
+            corpus = peers.with_stock(documents, tokenizer, 64)
+            rows = peers.encode(peers.plain_pairs(documents[:]), corpus)
+            peers.train_with_trainer(rows, corpus, options, grouped=True, hook=steps, **size)
     assert steps.seconds, f"the corpus has only {steps.count} steps"
     return {
         "seconds_a_step": steps.seconds,
         "seconds_to_first_step": steps.first - began,
-        "peak_memory_mb": common.peak_memory_mb(),
+        "peak_memory_mb": peak_memory_mb(),
         "processes": PartialState().num_processes,
+        "threads_of_each": int(os.environ["OMP_NUM_THREADS"]),
     }
 
 
+def peak_memory_mb() -> float:
+    """Returns the most memory that this process has held.
+
+    On Linux from /proc: `ru_maxrss` of a child begins at what its parent held.
+    """
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM"):
+                return int(line.split()[1]) / 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
 def run(case: dict[str, Any], corpus: Path, steps: int) -> dict[str, Any]:
-    """Runs a case as a process of its own, or as two, and sees that there were as many as it says."""
+    """Runs a case as a process of its own, or as two, and checks that there were as many as it says."""
     number = case["processes"]
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={number}"] if number > 1 else []
     threads = str(max(1, int(os.environ["OMP_NUM_THREADS"]) // number))  # the cores are shared out
     with tempfile.TemporaryDirectory() as cache:  # each run reads the text anew
-        environment = {"OMP_NUM_THREADS": threads, "HF_DATASETS_CACHE": cache}
-        spec = {**case, "corpus": str(corpus), "steps": steps}
-        found = common.child("benchmarks.scaling", spec, launcher, **environment)
+        spec, environment = {**case, "corpus": str(corpus), "steps": steps}, {"HF_DATASETS_CACHE": cache}
+        found = common.child("benchmarks.scaling", spec, launcher, OMP_NUM_THREADS=threads, **environment)
     assert found["processes"] == number, f"{number} processes were asked for, {found['processes']} ran"
-    return {**found, "threads_of_each": int(threads)}
+    return found
 
 
 def label(case: dict[str, Any], part: str) -> str:
@@ -116,65 +120,39 @@ def label(case: dict[str, Any], part: str) -> str:
     return f"{part}: {changed[part]}, {case['side']}"
 
 
-def layout(results: dict[str, Any]) -> str:
-    """Lays out the table; the ratio is of a step's seconds, HF Trainer's over ours or one process's over two's."""
+def main() -> None:
+    parser = common.parser(__doc__)
+    common.add_choice(parser, "--parts", PARTS)
+    parser.add_argument("--most-sentences", type=int, default=CORPORA[-1], help="leave larger corpora out")
+    options = common.parse(parser, one_run)
+    most = CORPORA[0] if options.smoke else options.most_sentences
+    cases, against = {}, {}
+    with tempfile.TemporaryDirectory() as top:
+        for part in options.parts:
+            every = [case for case in PARTS[part] if part != "corpus" or case["sentences"] <= most]
+            for case in every[:2] if options.smoke else every:
+                sentences = min(case["sentences"], most)
+                corpus = Path(top) / f"{sentences}-{case['vocabulary']}"
+                if not corpus.exists():
+                    write_corpus(corpus, sentences, case["vocabulary"])
+                name, steps = label(case, part), 3 if options.smoke else TIMED
+                cases[name] = partial(run, {**case, "sentences": sentences}, corpus, steps)
+                if "HF Trainer" in name or "1 processes" in name:
+                    against[name] = name.replace("HF Trainer", "ours").replace("1 processes", "2 processes")
+        runs = common.interleaved(cases, options.rounds)
+    results = common.compared(runs, against, "slower", "seconds_a_step")
     lines = [
         (
             name,
             common.show(row["seconds_a_step"], 1, 1e3),
-            common.show(row.get("ours_is_faster") or row.get("two_are_faster")),
+            common.show(row.get("slower")),
             common.show(row["seconds_to_first_step"], 1),
             common.show(row["peak_memory_mb"], 0),
         )
         for name, row in results.items()
     ]
-    header = ("case", "ms a step", "ratio", "s to the first step", "peak MB of a process")
-    return f"Steps of {BATCH} rows.\n\n{common.table(header, lines)}"
-
-
-def summary(results: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Gives the spread of each case's figures, and the paired ratios."""
-    fields = ("seconds_a_step", "seconds_to_first_step", "peak_memory_mb")
-    found: dict[str, Any] = {}
-    for name, runs in results.items():
-        found[name] = {field: common.spread([one[field] for one in runs]) for field in fields}
-        found[name]["threads_of_each"] = runs[0]["threads_of_each"]
-        seconds = [one["seconds_a_step"] for one in runs]
-        ours, single = name.replace("HF Trainer", "ours"), name.replace("2 processes", "1 processes")
-        if ours != name and ours in results:
-            found[name]["ours_is_faster"] = common.ratios(seconds, [one["seconds_a_step"] for one in results[ours]])
-        if single != name and single in results:
-            found[name]["two_are_faster"] = common.ratios([one["seconds_a_step"] for one in results[single]], seconds)
-    return found
-
-
-def main() -> None:
-    parser = common.parser(__doc__)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES), metavar="SIDE", help=", ".join(SIDES))
-    parser.add_argument("--most-sentences", type=int, default=CORPORA[-1], help="leave larger corpora out")
-    parser.add_argument("--steps", type=int, default=30, help="that are timed in each run")
-    options = common.parse(parser)
-    if options.child:
-        found = one_run(options.child)
-        if PartialState().is_main_process:
-            print(json.dumps(found), flush=True)
-        return
-    if options.smoke:
-        options.most_sentences, options.steps = CORPORA[0], 3
-    cases: dict[str, Callable[[], dict[str, Any]]] = {}
-    with tempfile.TemporaryDirectory() as top:
-        for part in options.parts:
-            every = [case for case in PARTS[part] if part != "corpus" or case["sentences"] <= options.most_sentences]
-            every = [case for case in every if case["side"] in options.sides]
-            for case in every[:2] if options.smoke else every:
-                sentences = min(case["sentences"], options.most_sentences)
-                corpus = Path(top) / f"{sentences}-{case['vocabulary']}"
-                if not corpus.exists():
-                    write_corpus(corpus, sentences, case["vocabulary"])
-                cases[label(case, part)] = partial(run, {**case, "sentences": sentences}, corpus, options.steps)
-        results = summary(common.interleaved(cases, options.rounds))
-    common.report("scaling", options, results, layout(results))
+    header = ("case", "ms a step", "times ours, or two's", "s to the first step", "peak MB of a process")
+    common.report("scaling", options, results, f"Steps of {BATCH} rows.\n\n{common.table(header, lines)}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Seconds of training until a held-out quality on the stories: ours against HF Trainer with two recipes."""
 
+import contextlib
 import itertools
 import json
 import random
@@ -16,9 +17,8 @@ from torch.utils.data import Dataset
 from benchmarks import CORES, common, peers
 from toybert.train.pretrain import RECIPES
 
-# The best recipe for HF Trainer with AdamW that `--tune` found when it began at what our own has beside Muon (20 %
-# masked), with one seed on one thread;
-# `pairs` and `grouped` are how its rows are fed.
+# The best recipe for HF Trainer with AdamW that `--tune` found, with one seed on one thread. It began at what our own
+# recipe has beside Muon (20 % masked). `pairs` and `grouped` say how Trainer gets its rows.
 BEST_ADAMW: dict[str, Any] = {
     "epochs": 8,
     "learning_rate": 2e-3,
@@ -31,7 +31,7 @@ BEST_ADAMW: dict[str, Any] = {
     "pairs": "fresh",
     "grouped": True,
 }
-# What `--tune` tries, a line after the other, beginning at BEST_ADAMW and keeping what gets there sooner.
+# What `--tune` tries, one line after the other: it begins at BEST_ADAMW and keeps what gets there sooner.
 GRID: tuple[dict[str, Any], ...] = (
     {"learning_rate": 1e-3},
     {"learning_rate": 3e-3},
@@ -49,20 +49,13 @@ ROWS: dict[str, dict[str, Any]] = {
     "HF Trainer, tuned AdamW, 12 epochs": {"side": "HF Trainer", "recipe": {**BEST_ADAMW, "epochs": 12}},
 }
 OURS = next(iter(ROWS))
-TARGETS = (
-    "0.7:0",
-    "2.0:0.60",
-    "1.0:0.80",
-    "0.7:0.90",
-)  # MLM loss at most, NSP accuracy at least; the first wants no NSP
-
-
-class Enough(Exception):  # noqa: N818 (not an error)
-    """Ends a run that is good enough, or has had its time."""
+TARGETS = ("0.7:0", "2.0:0.60", "1.0:0.80", "0.7:0.90")  # MLM loss at most, NSP accuracy at least
+Goal = tuple[float, float]
+Found = dict[str, Any]  # of a run: its curve
 
 
 class FreshPairs(Dataset):
-    """Gives a Trainer's rows whose false B is drawn anew each time, from another document: pairs that never wear out.
+    """Holds rows for Trainer whose false B is drawn anew each time, from another document.
 
     Each A has two rows, with its true next sentence and with a false one, as on our side.
     """
@@ -98,17 +91,14 @@ class FreshPairs(Dataset):
 
 
 class Watch:
-    """Measures a model from outside, every so many steps, with its own time taken out of the clock."""
+    """Measures a model from outside, every so many steps, and stops the clock meanwhile."""
 
-    def __init__(self, batches: Any, every: int, cap: float, goal: tuple[float, float]):
+    def __init__(self, batches: Any, every: int, cap: float, goal: Goal):
         self.batches, self.every, self.cap, self.goal = batches, every, cap, goal
         self.began, self.excluded, self.steps = time.perf_counter(), 0.0, 0
         self.curve: list[dict[str, float]] = []
 
-    def attach(self, model: nn.Module) -> None:
-        model.register_forward_pre_hook(self.tick)
-
-    def tick(self, model: nn.Module, inputs: Any) -> None:
+    def __call__(self, model: nn.Module, inputs: Any) -> None:
         if model.training:
             if self.steps and self.steps % self.every == 0:
                 self.look(model)
@@ -125,51 +115,46 @@ class Watch:
         self.curve.append({"step": self.steps, "seconds": seconds, **peers.measure(model, self.batches)})
         self.excluded += time.perf_counter() - stopped
         if seconds > self.cap or reached(self.curve[-1], self.goal):
-            raise Enough
+            raise common.Enough
 
 
-def reached(point: dict[str, float], goal: tuple[float, float]) -> bool:
+def reached(point: dict[str, float], goal: Goal) -> bool:
     return point["mlm_loss"] <= goal[0] and point["nsp_accuracy"] >= goal[1]
 
 
-def one_run(spec: dict[str, Any]) -> dict[str, Any]:
-    """Trains once, from text in memory, and gives the curve of what it had learnt by when."""
+def one_run(spec: dict[str, Any]) -> Found:
+    """Trains once, from text in memory, and returns the curve of what it had learnt by when."""
     corpus = peers.stories(spec["documents"])
-    validation = peers.stories(spec["documents"], split="validation")
-    recipe = dict(spec["recipe"])
-    pairs, grouped, beta2 = recipe.pop("pairs", None), recipe.pop("grouped", False), recipe.pop("adam_beta2", 0.999)
-    fixed = peers.text_pairs(corpus) if pairs == "fixed" else []  # made beforehand: the peer gets this for nothing
-    if spec["side"] != "ours":
-        recipe.setdefault("muon_learning_rate", 0.0)
-    batches = peers.fixed_batches(validation)
-    with tempfile.TemporaryDirectory() as folder, common.silence():
-        options = peers.pretrain_options(folder, seed=spec["seed"], **recipe)
+    recipe = {"pairs": None, "grouped": False, "adam_beta2": 0.999, **spec["recipe"]}
+    pairs, grouped, beta2 = (recipe.pop(name) for name in ("pairs", "grouped", "adam_beta2"))
+    fixed = peers.text_pairs(corpus) if pairs == "fixed" else []  # before the clock starts
+    batches = peers.fixed_batches(peers.stories(spec["documents"], split="validation"))
+    ours = {} if spec["side"] == "ours" else {"muon_learning_rate": 0.0}
+    with tempfile.TemporaryDirectory() as folder, common.silence(), contextlib.suppress(common.Enough):
+        options = peers.pretrain_options(folder, seed=spec["seed"], **{**ours, **recipe})
         watch = Watch(batches, spec["every"], spec["cap"], tuple(spec["goal"]))
-        try:
-            if spec["side"] == "ours":
-                model, _ = peers.train_ours(corpus, options, watch.attach)
-            else:
-                rows = FreshPairs(corpus) if pairs == "fresh" else peers.encode(fixed, corpus)
-                model, _ = peers.train_with_trainer(rows, corpus, options, grouped, watch.attach, beta2)
-            watch.look(model)  # after the last step
-        except Enough:
-            pass
+        if spec["side"] == "ours":
+            model, _ = peers.train_ours(corpus, options, watch)
+        else:
+            rows = FreshPairs(corpus) if pairs == "fresh" else peers.encode(fixed, corpus)
+            model, _ = peers.train_with_trainer(rows, corpus, options, grouped, watch, beta2)
+        watch.look(model)  # after the last step
     return {"curve": watch.curve, "evaluation_seconds": watch.excluded}
 
 
-def run(row: dict[str, Any], seed: int, options: Any, **environment: str) -> dict[str, Any]:
-    """Does a run in a process of its own, so that none finds the way prepared by another."""
-    spec = {**row, "seed": seed, "goal": options.goals[-1]}
-    spec |= {name: getattr(options, name) for name in ("every", "cap", "documents")}
+def run(row: dict[str, Any], seed: int, options: Any, **environment: str) -> Found:
+    """Does a run in a process of its own, so that none profits from what another has set up."""
+    spec = {name: getattr(options, name) for name in ("every", "cap", "documents")}
+    spec |= {**row, "seed": seed, "goal": options.goals[-1]}
     return common.child("benchmarks.time_to_quality", spec, **environment)
 
 
-def seconds_to(found: dict[str, Any], goal: tuple[float, float]) -> float | None:
-    """Gives the seconds of the first point that reaches a goal, None where no point does."""
+def seconds_to(found: Found, goal: Goal) -> float | None:
+    """Returns the seconds of the first point that reaches a goal, None where no point does."""
     return next((point["seconds"] for point in found["curve"] if reached(point, goal)), None)
 
 
-def against_the_clock(runs: list[dict[str, Any]], goal: tuple[float, float]) -> str:
+def when(runs: list[Found], goal: Goal) -> str:
     """Says when the runs of a row reached a goal: the median and the extremes, or how many never did."""
     times = [seconds_to(found, goal) for found in runs]
     there = sorted(value for value in times if value is not None)
@@ -179,52 +164,45 @@ def against_the_clock(runs: list[dict[str, Any]], goal: tuple[float, float]) -> 
     return f"{np.median(there):.0f} ({there[0]:.0f} - {there[-1]:.0f})"
 
 
-def ratio(runs: list[dict[str, Any]], ours: list[dict[str, Any]], goal: tuple[float, float]) -> dict[str, Any] | None:
-    """Gives the paired ratios of seconds to a goal; a run that never got there counts with what it was given."""
-    times, given = [seconds_to(found, goal) for found in runs], [found["curve"][-1]["seconds"] for found in runs]
+def ratio(runs: list[Found], ours: list[Found], goal: Goal) -> dict[str, Any] | None:
+    """Returns the paired ratios of seconds to a goal; a run that never got there counts with the time that it had.
+
+    None where one of our own runs never got there.
+    """
+    times, had = [seconds_to(found, goal) for found in runs], [found["curve"][-1]["seconds"] for found in runs]
     reference = [seconds for found in ours if (seconds := seconds_to(found, goal)) is not None]
     if len(reference) < len(ours):
         return None
-    found = common.ratios([time or most for time, most in zip(times, given, strict=True)], reference)
+    found = common.ratios([time or most for time, most in zip(times, had, strict=True)], reference)
     return {**found, "at_least": None in times}
 
 
 def compare(options: Any) -> None:
     """Runs every row with every seed, in another order for each."""
-    numbers = iter(range(options.rounds * len(ROWS)))
-    seeds: dict[str, list[int]] = {name: list(range(options.rounds)) for name in options.rows}
+    seeds = {name: iter(range(options.rounds)) for name in options.rows}
 
-    def turn(name: str) -> dict[str, Any]:
-        found = run(ROWS[name], seed := seeds[name].pop(0), options)
+    def turn(name: str) -> Found:
+        found = run(ROWS[name], seed := next(seeds[name]), options)
         last = found["curve"][-1]
         print(
-            f"{next(numbers) + 1}: {name}, seed {seed}: {last['seconds']:.0f} s, {last['step']} steps, "
+            f"{name}, seed {seed}: {last['seconds']:.0f} s, {last['step']} steps, "
             f"MLM loss {last['mlm_loss']:.3f}, NSP accuracy {last['nsp_accuracy']:.3f}",
             flush=True,
         )
         return found
 
     runs = common.interleaved({name: partial(turn, name) for name in options.rows}, options.rounds)
-    results, lines = times_to(options.goals, runs)
+    results: dict[str, Any] = {name: {"recipe": ROWS[name], "runs": found} for name, found in runs.items()}
+    lines = []
+    for goal, name in itertools.product(options.goals, runs):
+        times = ratio(runs[name], runs[OURS], goal) if OURS in runs and name != OURS else None
+        seconds = [seconds_to(found, goal) for found in runs[name]]
+        results[name][f"{goal[0]}:{goal[1]}"] = {"seconds": seconds, "ours_is_faster": times}
+        shown = f"{'at least ' if times['at_least'] else ''}{common.show(times)}" if times else ""
+        lines.append((f"{goal[0]} and {goal[1]}", name, when(runs[name], goal), shown))
     header = ("MLM loss and NSP accuracy", "row", "seconds (least - most)", "ours is faster by")
     text = f"{options.rounds} seeds, measured every {options.every} steps.\n\n{common.table(header, lines)}"
     common.report("time_to_quality", options, results, text)
-
-
-def times_to(goals: list[tuple[float, float]], runs: dict[str, list[dict[str, Any]]]) -> tuple[dict[str, Any], Any]:
-    """Gives when the runs of each row reached each goal, and the lines of a table of that."""
-    results: dict[str, Any] = {name: {"recipe": ROWS[name], "runs": found} for name, found in runs.items()}
-    lines = []
-    for goal in goals:
-        for name in runs:
-            times = ratio(runs[name], runs[OURS], goal) if OURS in runs and name != OURS else None
-            results[name][f"{goal[0]}:{goal[1]}"] = {
-                "seconds": [seconds_to(found, goal) for found in runs[name]],
-                "ours_is_faster": times,
-            }
-            shown = f"{'at least ' if times['at_least'] else ''}{common.show(times)}" if times else ""
-            lines.append((f"{goal[0]} and {goal[1]}", name, against_the_clock(runs[name], goal), shown))
-    return results, lines
 
 
 def tune(options: Any) -> None:
@@ -232,15 +210,15 @@ def tune(options: Any) -> None:
 
     As many runs as the machine has cores are tried at once, on one thread each, against what was best before them.
     """
-    best, lines, tried = dict(BEST_ADAMW), [], []
+    best, top, lines, tried = dict(BEST_ADAMW), (float("inf"), float("inf")), [], []
 
     def score(change: dict[str, Any]) -> tuple[float, float]:
-        found = run({"side": "HF Trainer", "recipe": {**best, **change}}, 0, options, OMP_NUM_THREADS="1")
+        recipe = {**best, **change}
+        found = run({"side": "HF Trainer", "recipe": recipe}, 0, options, OMP_NUM_THREADS="1")
         seconds, last = seconds_to(found, options.goals[-1]), found["curve"][-1]
-        tried.append({"recipe": {**best, **change}, "seconds_to_goal": seconds, "last": last})
+        tried.append({"recipe": recipe, "seconds_to_goal": seconds, "last": last})
         return (float("inf") if seconds is None else seconds), last["mlm_loss"]
 
-    top = (float("inf"), float("inf"))
     changes: list[dict[str, Any]] = [{}, *GRID[: 1 if options.smoke else None]]
     with ThreadPool(CORES) as pool:
         for first in range(0, len(changes), CORES):
@@ -259,16 +237,13 @@ def tune(options: Any) -> None:
 
 def main() -> None:
     parser = common.parser(__doc__, rounds=3)
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW", help="; ".join(ROWS))
+    common.add_choice(parser, "--rows", ROWS)
     parser.add_argument("--targets", nargs="+", default=TARGETS, help="MLM loss:NSP accuracy, the hardest last")
     parser.add_argument("--every", type=int, default=100, help="steps between measurements")
     parser.add_argument("--cap", type=float, default=1800.0, help="seconds of training after which a run is given up")
-    parser.add_argument("--documents", type=int, help="of the corpus (default: all)")
     parser.add_argument("--tune", action="store_true", help="look for the peer's best AdamW recipe instead")
-    options = common.parse(parser)
-    if options.child:
-        print(json.dumps(one_run(options.child)), flush=True)
-        return
+    options = common.parse(parser, one_run)
+    options.documents = None  # all of the corpus
     if options.smoke:
         options.every, options.cap, options.documents = 2, 0.3, 8
     options.goals = [tuple(float(number) for number in target.split(":")) for target in options.targets]

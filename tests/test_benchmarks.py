@@ -5,41 +5,60 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import ROOT, make_checkpoint
 
-ARGUMENTS = {
-    "pretrain": ["--sizes", "toy"],
-    "time_to_quality": ["--targets", "7:0.3"],
-    "inference": ["--rows", "one"],
-    "scaling": ["--parts", "processes"],
-    "overhead": [],
-    "profile": [],
-    "levers": ["--sizes", "toy"],
+from toybert.train.release import read_pages
+
+here_only = pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
+COMMANDS = {  # by the name of what they leave
+    "pretrain": ["pretrain", "--sizes", "toy"],
+    "levers": ["pretrain", "--levers", "--sizes", "toy"],
+    "profile": ["pretrain", "--profile"],
+    "time_to_quality": ["time_to_quality", "--targets", "7:0.3"],
+    "inference": ["inference", "--rows", "one"],
+    "scaling": ["scaling", "--parts", "processes"],
+    "overhead": ["overhead"],
 }
 
 
-@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
-@pytest.mark.parametrize(
-    ("mark", "module", "figures"), [("speed", "summary", "speed"), ("real", "real_summary", "real_text")]
-)
-def test_the_cards_tables_say_what_was_measured(mark: str, module: str, figures: str) -> None:
-    code = (
-        f"import json; from benchmarks.{module} import FIGURES, block;"
-        f"print(block(json.loads((FIGURES / '{figures}.json').read_text('utf-8'))))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
-    assert f"<!-- {mark} -->\n{done.stdout}<!-- /{mark} -->" in (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
-@pytest.mark.parametrize("name", ARGUMENTS)
-def test_a_benchmark_runs_on_next_to_nothing(name: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", f"benchmarks.{name}", "--smoke", "--output", str(tmp_path), *ARGUMENTS[name]]
+def benchmark(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", f"benchmarks.{name}", *map(str, arguments)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def printed(code: str) -> str:
+    """Returns what code prints in a process of its own: importing the benchmarks sets the environment."""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
+    return done.stdout
+
+
+@here_only
+@pytest.mark.parametrize(
+    ("name", "marks"), [("speed", {"speed", "quartiles"}), ("real", {"real", "real_rows", "ranges"})]
+)
+def test_the_tables_say_what_was_measured(name: str, marks: set[str]) -> None:
+    figures = ROOT / "figures" / f"{'real_text' if name == 'real' else name}.json"
+    found = json.loads(
+        printed(
+            f"import json, pathlib; from benchmarks.summary import {name}_blocks as blocks;"
+            f"print(json.dumps(blocks(json.loads(pathlib.Path({str(figures)!r}).read_text('utf-8')))))"
+        )
+    )
+    shown = "".join(read_pages().values())
+    assert found.keys() == marks
+    for mark, text in found.items():
+        assert f"<!-- {mark} -->\n{text}\n<!-- /{mark} -->" in shown, mark
+
+
+@here_only
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_benchmark_runs_on_next_to_nothing(name: str, tmp_path: Path) -> None:
+    done = benchmark(*COMMANDS[name], "--smoke", "--output", tmp_path)
     assert done.returncode == 0, done.stderr[-4000:]
     assert json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))["results"]
 
@@ -71,21 +90,15 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def real_text(data: Path, output: Path, *more: str) -> str:
-    """Gives what a smoke run of that benchmark prints."""
-    command = [sys.executable, "-m", "benchmarks.real_text", "--smoke", "--data", str(data), "--output", str(output)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run([*command, *more], cwd=ROOT, env=environment, capture_output=True, text=True)
+def real_text(data: Path, output: Path, *more: str | Path) -> str:
+    """Returns what a smoke run of that benchmark prints."""
+    done = benchmark("real_text", "--smoke", "--data", data, "--output", output, *more)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
 
 
-def printed(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-
-
+@here_only
 @pytest.mark.slow
-@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
 def test_accuracies_on_real_text_are_measured_and_told_apart(data: Path, tmp_path: Path) -> None:
     checkpoint = make_checkpoint(tmp_path / "pretrained")
     facts = {"step": 1, "seconds": 2.0, "validation": [{"mlm_loss": 3.0}]}
@@ -115,16 +128,19 @@ def test_accuracies_on_real_text_are_measured_and_told_apart(data: Path, tmp_pat
     said = real_text(data, tmp_path, "--checkpoint", str(checkpoint), "--resume")
     assert len([line for line in said.splitlines() if ", seed 0: " in line]) == 1  # the one that was taken out
     assert json.loads((tmp_path / "real_text.json").read_text(encoding="utf-8"))["results"]["tasks"] == tasks
-    record["options"]["smoke"] = False  # which the card would not show
+    tuned = {**record, "results": {"tried": []}}
+    for name, figures in (("real_text", record), ("real_text_tune", tuned)):  # as if it had not been a smoke run
+        figures = {**figures, "options": {**record["options"], "smoke": False}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(figures), encoding="utf-8")
     table = printed(
-        "import json; from benchmarks.real_summary import block, collect;"
-        f"print(block(collect(json.loads({json.dumps(record)!r}), {{'results': {{'tried': []}}}})))"
+        "from pathlib import Path; from benchmarks.summary import collect_real, real_blocks;"
+        f"print(real_blocks(collect_real(Path({str(tmp_path)!r})))['real'])"
     )
     assert all(model in table for model in tasks["sst2"])
 
 
+@here_only
 @pytest.mark.slow
-@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
 def test_recipes_are_chosen_on_sentences_none_of_whose_phrases_is_learnt_from(data: Path, tmp_path: Path) -> None:
     said = real_text(data, tmp_path, "--checkpoint", str(make_checkpoint(tmp_path / "pretrained")), "--tune")
     assert "accuracy on 8 sentences, learnt from 8 phrases" in said  # "clever film" is a part of those that are kept
@@ -136,8 +152,8 @@ def test_recipes_are_chosen_on_sentences_none_of_whose_phrases_is_learnt_from(da
     assert found == "False\n"
 
 
+@here_only
 @pytest.mark.slow
-@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
 def test_no_text_that_is_measured_was_learnt_from() -> None:
     found = printed(
         "from benchmarks.real_text import divided, plain, scores;"
@@ -153,31 +169,56 @@ def test_no_text_that_is_measured_was_learnt_from() -> None:
     ]
 
 
-@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
+@here_only
 def test_what_a_benchmark_of_accuracies_lacks_is_said_before_it_begins(data: Path, tmp_path: Path) -> None:
     (data / "sst2/dev.tsv").write_text("label\tcontent\n1\tfine\n2\tbad\n", encoding="utf-8")
-    command = [sys.executable, "-m", "benchmarks.real_text", "--data", str(data), "--output", str(tmp_path)]
-    command += ["--checkpoint", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    arguments = ("--data", data, "--output", tmp_path, "--checkpoint", tmp_path)
+    done = benchmark("real_text", *arguments)
     assert done.returncode == 2
     assert f"error: line 3 of {data / 'sst2/dev.tsv'} is not one of 0, 1, a tab and a text" in done.stderr
-    done = subprocess.run([*command, "--tasks", "polarity"], cwd=ROOT, capture_output=True, text=True)
+    done = benchmark("real_text", *arguments, "--tasks", "polarity")
     assert done.returncode == 2
     assert "history.json" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
-def test_the_card_hides_neither_that_ours_failed_nor_that_a_run_was_of_a_part() -> None:
+@here_only
+def test_the_tables_do_not_hide_that_ours_failed() -> None:
     found = printed(
-        "from benchmarks.summary import OURS, block, is_drawn, is_whole, time_to_quality;"
+        "from benchmarks.summary import OURS, is_drawn, median, tables, time_to_quality;"
         "curve = [{'curve': [{'seconds': 9.0}]}] * 2;"
         "peer = {'1.0:0.8': {'seconds': [5.0, 5.0], 'ours_is_faster': None}, 'runs': curve};"
         "ours = {'1.0:0.8': {'seconds': [None, 8.0], 'ours_is_faster': None}, 'runs': curve};"
         "rows = time_to_quality({OURS: ours, 'a peer': peer});"
-        "rest = {'share_of_floor': {}, 'overhead_of_accelerate': None, 'profile': None};"
-        "print(block({'rows': rows, **rest}).splitlines()[-1]);"
-        "part = {'options': {'smoke': False, 'rows': ['ours, dropout 0']}, 'results': {'toy': {}}};"
-        "print(is_drawn(rows[0]), is_whole('pretrain', part), is_whole('overhead', part))"
+        "print(tables(rows, median), is_drawn(rows[0]), sep='\\n')"
     )
-    assert "a peer: **ours got there in 1 of 2 runs**, it in 2" in found
-    assert found.splitlines()[-1] == "False False True"
+    header, _, row, drawn = found.splitlines()
+    assert [cell.strip() for cell in header.split("|")[2:-1]] == ["a peer"]
+    assert [cell.strip() for cell in row.split("|")[2:-1]] == ["**ours got there in 1 of 2 runs**, it in 2"]
+    assert drawn == "False"
+
+
+@here_only
+def test_what_was_run_in_part_is_not_shown(tmp_path: Path) -> None:
+    sizes = ("toy", "2x128-8k", "2x128-30k", "4x256-8k")
+    options: dict[str, Any] = {"smoke": False, "rows": None}
+    for folder, more, some in (
+        ("whole", {}, sizes),
+        ("size", {}, sizes[:1]),
+        ("smoke", {"smoke": True}, sizes),
+        ("rows", {"rows": ["ours, dropout 0"]}, sizes),
+    ):
+        record = {"benchmark": "pretrain", "options": {**options, **more}, "results": {size: {} for size in some}}
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "pretrain.json").write_text(json.dumps(record), encoding="utf-8")
+    found = printed(
+        "from pathlib import Path; from benchmarks.summary import WHOLE, read\n"
+        "def look(folder, name):\n"
+        f"    try: print(read(Path({str(tmp_path)!r}) / folder, name, WHOLE[name])['benchmark'])\n"
+        "    except (OSError, ValueError) as error: print(error)\n"
+        "for folder in ('whole', 'size', 'smoke', 'rows'): look(folder, 'pretrain')\n"
+        "look('whole', 'profile')"
+    ).splitlines()
+    assert found[0] == "pretrain"
+    for refused in found[1:4]:
+        assert "pretrain.json is of a part, or of a smoke run: run python -m benchmarks.pretrain" in refused
+    assert found[4].endswith("profile.json: run python -m benchmarks.pretrain --profile first")

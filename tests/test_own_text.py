@@ -549,7 +549,7 @@ def test_sizes_that_no_model_can_have_are_refused(changes: dict[str, Any], messa
 
 
 def test_bert_base_is_a_matter_of_options() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "train.md").read_text(encoding="utf-8")
     (base,) = re.findall(r'`(\{"num_hidden_layers".*?\})`', text)
     options = PretrainOptions(output_dir="x", **json.loads(base))
     with torch.device("meta"):

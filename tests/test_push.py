@@ -11,6 +11,7 @@ from huggingface_hub.errors import LocalTokenNotFoundError
 from toybert.train import cli, publish
 from toybert.train.hub import push as hub
 from toybert.train.hub.folders import CODE, ROOT, save_hub_folder
+from toybert.train.release import read_pages
 
 
 class Recorder:
@@ -95,7 +96,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / folder / "a.txt").write_text("one", encoding="utf-8")
     for words in (["init", "--quiet"], ["add", "tracked"]):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
-    monkeypatch.setattr(publish, "check_card", lambda: None)
+    monkeypatch.setattr(publish, "check_pages", lambda: None)
     monkeypatch.setattr(publish, "ROOT", tmp_path / "tracked")
     return tmp_path
 
@@ -133,7 +134,7 @@ def test_results_that_are_none_are_named(
     (tmp_path / "README.md").write_text("# A card", encoding="utf-8")
     monkeypatch.setattr(publish, "ROOT", tmp_path)
     with pytest.raises(ValueError, match=f"results.json {message}"):
-        publish.check_card()
+        publish.check_pages()
 
 
 def test_what_an_interrupted_save_left_behind_is_cleared(tmp_path: Path) -> None:
@@ -150,15 +151,31 @@ def test_what_an_interrupted_save_left_behind_is_cleared(tmp_path: Path) -> None
     assert (tmp_path / "config.json").read_text(encoding="utf-8") == "new"
 
 
-def test_a_card_that_does_not_say_what_was_measured_is_not_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "figure"),
+    [("README.md", "**99.0 %**"), ("docs/results.md", "| 99.0 % |"), ("docs/train.md", "6,512 steps")],
+)
+def test_a_page_that_does_not_say_what_was_measured_is_not_published(
+    name: str, figure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    card = (ROOT / "README.md").read_text(encoding="utf-8")
-    (tmp_path / "figures").mkdir()
+    for folder in ("figures", "docs"):
+        (tmp_path / folder).mkdir()
     (tmp_path / "figures" / "results.json").write_bytes((ROOT / "figures" / "results.json").read_bytes())
-    (tmp_path / "README.md").write_text(card, encoding="utf-8")
+    pages = read_pages()
+    for page, text in pages.items():
+        (tmp_path / page).write_text(text, encoding="utf-8")
     monkeypatch.setattr(publish, "ROOT", tmp_path)
-    publish.check_card()
-    (tmp_path / "README.md").write_text(card.replace("**99.0 %**", "**99.9 %**"), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"README.md does not say what figures/results.json does"):
-        publish.check_card()
+    publish.check_pages()
+    changed = pages[name].replace(figure, figure.replace("9", "8").replace("5", "4"))
+    (tmp_path / name).write_text(changed, encoding="utf-8")
+    with pytest.raises(ValueError, match=f"{name} does not say what figures/results.json does"):
+        publish.check_pages()
+
+
+def test_the_pages_of_docs_are_published_and_the_benchmarks_are_not() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("this copy of the repository is no git checkout")
+    published = publish.published_files().keys()
+    assert read_pages().keys() <= published
+    assert {name.split("/")[0] for name in published} >= {"docs", "train", "tests", "figures"}
+    assert not [name for name in published if name.startswith(("benchmarks/", ".ci/"))]

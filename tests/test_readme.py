@@ -1,8 +1,9 @@
-"""Claims about the card: its examples print what it says, its numbers are measured, its links lead somewhere."""
+"""Claims about the card and docs/: examples print what they say, numbers are measured, links lead somewhere."""
 
+import importlib
 import json
 import re
-from pathlib import Path
+from dataclasses import fields
 
 import pytest
 from huggingface_hub import ModelCard
@@ -10,31 +11,52 @@ from transformers import AutoTokenizer
 
 from toybert.train import release
 from toybert.train.hub.folders import ROOT
+from toybert.train.publish import LEFT_OUT, published_files
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = release.read_pages()
+README = PAGES["README.md"]
 RESULTS = json.loads((ROOT / "figures" / "results.json").read_text(encoding="utf-8"))
-CODE = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-OUTPUT = {match["code"]: match["output"] for match in release.EXAMPLE.finditer(README)}
+CODE = [
+    pytest.param(code, id=f"{name}-{number}")
+    for name, page in PAGES.items()
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+]
+OUTPUT = {match["code"]: match["output"] for page in PAGES.values() for match in release.EXAMPLE.finditer(page)}
 
 
-@pytest.mark.parametrize("code", CODE, ids=range(len(CODE)))
-def test_an_example_runs_without_the_package_and_prints_what_the_card_says(code: str) -> None:
+@pytest.mark.parametrize("code", CODE)
+def test_an_example_runs_without_the_package_and_prints_what_the_page_says(code: str) -> None:
     printed = release.run_example(code)
     if code in OUTPUT:
         assert printed == OUTPUT[code]
         assert printed.strip()
 
 
-def test_the_numbers_of_the_card_are_those_of_results_json() -> None:
-    assert release.refresh(README, RESULTS) == README
+def test_an_example_runs_in_a_copy_of_the_repository_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    (first,) = re.findall(rf"```python\n((?:(?!```).)*{release.REPO}.*?)```", README, re.DOTALL)
+    monkeypatch.chdir(ROOT)
+    here = first.replace(release.REPO, f'__import__("os").chdir({str(ROOT)!r})\n{release.REPO}\nrepo = "."', 1)
+    assert release.run_example(here) == OUTPUT[first]
 
 
-def test_a_card_with_other_numbers_would_be_noticed() -> None:
+@pytest.mark.parametrize("name", [name for name, page in PAGES.items() if "```python" in page])
+def test_the_readers_id_stands_in_one_place_of_a_page(name: str) -> None:
+    code = "".join(re.findall(r"```python\n(.*?)```", PAGES[name], re.DOTALL))
+    assert code.count(release.REPO) == code.count("me/toybert") == 1
+    assert code.index(release.REPO) < min(use.start() for use in re.finditer(r"\brepo\b[^ ]", code))
+
+
+def test_the_numbers_of_the_pages_are_those_of_results_json() -> None:
+    assert release.refresh(PAGES, RESULTS) == PAGES
+
+
+def test_pages_with_other_numbers_would_be_noticed() -> None:
     changed = json.loads(json.dumps(RESULTS))
     changed["nsp"]["accuracy"] -= 0.01
-    assert release.refresh(README, changed) != README
+    others = release.refresh(PAGES, changed)
+    assert {name for name in PAGES if others[name] != PAGES[name]} == {"README.md", "docs/results.md"}
     with pytest.raises(ValueError, match="no place for a number"):
-        release.refresh("# empty", RESULTS)
+        release.refresh({"README.md": "# empty"}, RESULTS)
 
 
 def test_results_hold_everything_that_is_promised() -> None:
@@ -93,27 +115,59 @@ def test_anchors_are_made_as_the_hub_makes_them() -> None:
 
 
 # On the Hub there are no benchmarks.
-@pytest.mark.parametrize("page", ["README.md", "train/corpora/README.md", *sorted(ROOT.glob("benchmarks/*.md"))])
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, "train/corpora/README.md", *(path.relative_to(ROOT).as_posix() for path in ROOT.glob("benchmarks/*.md"))],
+)
 def test_every_link_and_picture_is_there(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
+    published = published_files() if (ROOT / ".git").exists() else {}
     targets = re.findall(r"\]\(([^)]+)\)", text)
     for target in targets:
         if not target.startswith("https://"):
             path, _, anchor = target.partition("#")
-            other = (ROOT / page).parent / path if path else ROOT / page
+            other = ((ROOT / page).parent / path).resolve() if path else ROOT / page
             assert other.exists(), target
             assert not anchor or anchor in anchors(other.read_text(encoding="utf-8")), target
-    assert targets or page != "README.md"
+            if published and not page.startswith(LEFT_OUT):  # it leads somewhere on the Hub too
+                name = other.relative_to(ROOT).as_posix()
+                assert name in published or any(each.startswith(f"{name}/") for each in published), target
+    assert targets or not page.startswith("README")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_picture_says_in_words_what_it_shows(page: str) -> None:
+    assert all(len(words) > 40 for words in re.findall(r"!\[([^\]]*)\]", PAGES[page]))
+
+
+def test_the_card_leads_to_every_page_of_docs_and_each_page_can_be_read_to_the_end() -> None:
+    for name, page in PAGES.items():
+        assert f"]({name}" in README or name == "README.md"
+        assert len(page.splitlines()) <= (200 if name == "README.md" else 149), name
+    assert len(README.encode()) <= 12_000
+
+
+def cells(page: str) -> list[str]:
+    """Returns the cells of a page's tables."""
+    return [cell.strip() for line in page.splitlines() if line.startswith("|") for cell in line.split("|")[1:-1]]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_cell_of_a_table_has_60_characters_at_most(page: str) -> None:
+    assert [cell for cell in cells(PAGES[page]) if len(cell) > 60] == []
+    assert cells(f"{PAGES[page]}\n| {'x' * 61} | y |")[-2:] == ["x" * 61, "y"]
 
 
 def test_the_limits_are_ten_lines_at_most() -> None:
-    section = README.split("## Limits\n")[1].split("\n## ")[0]
-    assert 1 <= len(section.strip().splitlines()) <= 10
+    for page in (README, PAGES["docs/use.md"]):
+        section = page.split("## Limits\n")[1].split("\n## ")[0]
+        assert 1 <= len(section.strip().splitlines()) <= 10
 
 
 def test_every_mark_of_a_measured_part_is_used() -> None:
-    marked = set(re.findall(r"<!-- (\w+) -->", README))
-    assert marked == {*release.blocks(RESULTS), "speed", "real"}  # these two are the benchmarks'
+    marked = [mark for page in PAGES.values() for mark in re.findall(r"<!-- (\w+) -->", page)]
+    benchmarks = ["speed", "quartiles", "real", "real_rows", "ranges"]
+    assert sorted(marked) == sorted([*release.blocks(RESULTS), *benchmarks])
 
 
 def test_every_example_that_is_shown_with_its_output_has_one() -> None:
@@ -121,8 +175,32 @@ def test_every_example_that_is_shown_with_its_output_has_one() -> None:
     assert all(output.strip() for output in OUTPUT.values())
 
 
-def test_commands_of_the_card_exist() -> None:
-    for module in set(re.findall(r"-m (toybert\.[\w.]+)", README)):
+def commands(page: str) -> list[tuple[str, list[str]]]:
+    """Returns the modules of ours that a page runs, each with the names of its options."""
+    blocks = re.findall(r"```bash\n(.*?)```", re.sub(r"^> ?", "", page, flags=re.MULTILINE), re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
+    lines += [
+        span.replace("\n", " ") for span in re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", page, flags=re.DOTALL))
+    ]
+    found = [re.search(r"-m (toybert\.[\w.]+)([^#]*)", line) for line in lines]
+    return [(match[1], re.findall(r"--([\w-]+)", match[2])) for match in found if match]
+
+
+def test_commands_are_found_with_their_options() -> None:
+    page = "> ```bash\n> python -m toybert.a.b x --one 1 \\\n>   --two # --three\n> ```\nand `-m toybert.c\n--four`"
+    assert commands(page) == [("toybert.a.b", ["one", "two"]), ("toybert.c", ["four"])]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_of_a_page_exist_and_have_the_options(page: str) -> None:
+    for module, options in commands(PAGES[page]):
         path = ROOT.joinpath(*module.split(".")[1:])
-        assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
-    assert Path(ROOT / "figures" / "results.json").is_file()
+        path = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__main__.py"
+        assert path.is_file(), module
+        imported = importlib.import_module(module if path.stem != "__main__" else f"{module}.__main__")
+        classes = [each for name, each in vars(imported).items() if name.endswith("Options") and isinstance(each, type)]
+        known = {each.name.replace("_", "-") for of in classes for each in fields(of)}
+        known |= {"config", "recipe"} if classes else set()
+        for name in options:
+            declared = f'"--{name}"' in path.read_text(encoding="utf-8")
+            assert declared or name.removeprefix("no-") in known, (module, name)

@@ -14,7 +14,7 @@ from test_loading import make_corpora
 from transformers import AutoModelForPreTraining, AutoTokenizer, BertConfig, BertForPreTraining
 
 pytestmark = pytest.mark.slow
-SECTION = "\n## Make your own model from this\n"
+SECTION = "\n## The recipe\n"
 OLD, NEW = b"toybert", "tinyfoo"
 TEXT = "the cat [MASK] ."
 
@@ -48,8 +48,8 @@ facts["installed"] = [name for name in HIDDEN if importlib.util.find_spec(name)]
 
 
 def recipe():
-    """Gives the commands of the README: the first shell block of that section."""
-    section = (ROOT / "README.md").read_text(encoding="utf-8").partition(SECTION)[2].partition("\n## ")[0]
+    """Returns the commands of docs/template.md: the first shell block of that section."""
+    section = (ROOT / "docs" / "template.md").read_text(encoding="utf-8").partition(SECTION)[2].partition("\n## ")[0]
     return re.search(r"```bash\n(.*?)```", section, re.DOTALL)[1]
 
 

@@ -18,6 +18,7 @@ ALLOWED = {
     "model.safetensors",
     "sentiment",
     "figures",
+    "docs",
     "train",
     "tests",
     "benchmarks",

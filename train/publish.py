@@ -9,7 +9,7 @@ from toybert.train import cli
 from toybert.train.cli import option
 from toybert.train.hub.folders import ROOT, read_json
 from toybert.train.hub.push import push
-from toybert.train.release import refresh
+from toybert.train.release import read_pages, refresh
 
 # The first two are for those who change the project; the Hub makes a .gitattributes of its own, for large files.
 LEFT_OUT = (".ci/", "benchmarks/", ".gitattributes")
@@ -53,27 +53,28 @@ def published_files() -> dict[str, int]:
     return {name: (ROOT / name).stat().st_size for name in names}
 
 
-def check_card() -> None:
-    """Refuses a card that does not say what was measured.
+def check_pages() -> None:
+    """Refuses a card, or a page of docs/, that does not say what was measured.
 
     Raises:
-        ValueError: README.md and figures/results.json disagree, or the second is not what an evaluation writes.
+        ValueError: a page and figures/results.json disagree, or the second is not what an evaluation writes.
     """
-    card, path = (ROOT / "README.md").read_text(encoding="utf-8"), ROOT / "figures" / "results.json"
+    pages, path = read_pages(ROOT), ROOT / "figures" / "results.json"
     results = read_json(path)
     try:
-        refreshed = refresh(card, results)
+        refreshed = refresh(pages, results)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path} lacks what the card shows ({type(error).__name__}: {error})") from error
-    if refreshed != card:
-        raise ValueError(
-            "README.md does not say what figures/results.json does: run python -m toybert.train.release --readme-only"
-        )
+    for name, page in pages.items():
+        if refreshed[name] != page:
+            raise ValueError(
+                f"{name} does not say what figures/results.json does: run python -m toybert.train.release --readme-only"
+            )
 
 
 def publish(options: PublishOptions) -> None:
     """Uploads the repository's files as one commit, or lists them."""
-    check_card()
+    check_pages()
     files = published_files()
     for name, size in files.items():
         print(f"{size:>11,}  {name}")
