@@ -24,6 +24,7 @@ from toybert.train.hub.folders import (
     check_revision,
     load_config,
     load_tokenizer,
+    longest_input,
     read_json,
     reading,
 )
@@ -161,6 +162,7 @@ def convert(source: str | Path, target: str | Path, revision: str | None = None)
     new.save_pretrained(target)
     save_torch_state_dict(translate(tensors, new, to_bert), target)
     if tokenizer:
+        tokenizer.model_max_length = longest_input(tokenizer, new)  # a folder with only vocab.txt has no limit
         save_stock_tokenizer(tokenizer, target)
     for name in () if to_bert else CODE:
         shutil.copyfile(ROOT / name, target / name)

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from toybert.train.data.datasets import FinetuneDataset
-from toybert.train.data.labels import SINGLE, Labels
+from toybert.train.data.labels import SINGLE, Labels, looks_like_several
 from toybert.train.data.tables import Table, hold_out
 
 HELD_OUT = 0.1  # of the training rows, where there are no others to validate on
@@ -76,6 +76,8 @@ def announce(
 ) -> None:
     """Says what a run learns, from what, and what of that is not used."""
     accelerator.print(f"each row has {labels.shown()} ({labels.problem_type})")
+    if labels.problem_type == SINGLE and not labels.separator and (hint := looks_like_several(labels.names)):
+        accelerator.print(hint)
     for split, dataset in data.items():
         for note in notes(dataset, tables[split].name):
             accelerator.print(note)

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -120,6 +121,27 @@ def learn_labels(table: Table, column: str, separator: str | None, problem_type:
         names.sort(key=int)
     declared = class_label(table, column)
     return Labels(problem_type, tuple(declared.names if declared else names), column, separator)
+
+
+def looks_like_several(names: Sequence[str]) -> str | None:
+    """Says how to read the names of classes as several labels each, if that is what they look like."""
+    lists = [name for name in names if name.startswith("[") and name.endswith("]")]
+    if 2 * len(lists) > len(names):
+        return (
+            f"labels such as {lists[0]!r} look like lists, and each is taken as one class: if a text can have several, "
+            "write food;trip in a cell and give --label-separator ';', or keep the lists in a .jsonl file"
+        )
+    for separator in ";|,":
+        parts = {name: {part.strip() for part in name.split(separator)} for name in names}
+        held = Counter(part for each in parts.values() for part in each)
+        joined = [name for name in names if separator in name]
+        recurring = [name for name in joined if all(held[part] > 1 for part in parts[name])]
+        if 2 * len(recurring) > len(joined):
+            return (
+                f"labels such as {recurring[0]!r} are taken as one class: if they are several each, "
+                f"give --label-separator '{separator}'"
+            )
+    return None
 
 
 def guess_problem(labels: Sequence[Label], table: Table) -> str:
