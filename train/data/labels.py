@@ -132,13 +132,12 @@ def looks_like_several(names: Sequence[str]) -> str | None:
             "write food;trip in a cell and give --label-separator ';', or keep the lists in a .jsonl file"
         )
     for separator in ";|,":
-        parts = {name: {part.strip() for part in name.split(separator)} for name in names}
-        held = Counter(part for each in parts.values() for part in each)
         joined = [name for name in names if separator in name]
-        recurring = [name for name in joined if all(held[part] > 1 for part in parts[name])]
-        if 2 * len(recurring) > len(joined):
+        held = Counter(part for name in names for part in {part.strip() for part in name.split(separator)})
+        parts = {part.strip() for name in joined for part in name.split(separator)}
+        if 2 * sum(held[part] > 1 for part in parts) > len(parts):  # most stand in other names too
             return (
-                f"labels such as {recurring[0]!r} are taken as one class: if they are several each, "
+                f"labels such as {joined[0]!r} are taken as one class: if they are several each, "
                 f"give --label-separator '{separator}'"
             )
     return None
