@@ -11,7 +11,7 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # ids 0 to 4, i
 OPTIONS = ("split_punctuation", "do_lower_case")
 # Settings of the library's that not every version of it keeps as attributes.
 LIBRARY = (
-    "additional_special_tokens", "auto_map", "code_revision", "extra_special_tokens", "fix_mistral_regex",
+    "additional_special_tokens", "auto_map", "code_revision", "extra_special_tokens", "fix_mistral_regex", "merges",
     "processor_class", "tokenizer_class", "use_fast",
 )  # fmt: skip
 
