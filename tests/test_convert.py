@@ -13,11 +13,13 @@ from helpers import CODE, ROOT, make_checkpoint, run_alone
 from huggingface_hub import ModelCard
 from huggingface_hub.utils import filter_repo_objects
 from safetensors.torch import load_file, save_file
+from tokenizers import decoders, normalizers, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModelForPreTraining, AutoTokenizer, BertConfig, BertForPreTraining
 
 from toybert.tokenization_toybert import SPECIAL_TOKENS, ToyBertTokenizer
 from toybert.train import convert as script
 from toybert.train.convert import convert
+from toybert.train.hub.folders import save_hub_folder
 from toybert.train.hub.stock import save_stock_tokenizer
 
 SIZES = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
@@ -413,6 +415,35 @@ def test_word_pieces_keep_their_tokenizer_both_ways(tmp_path):
         assert tokenizer.model_max_length == 77
 
 
+@pytest.mark.parametrize(("saved", "limit"), [(None, 40), (10**30, 40), (77, 40), (9, 9)])
+def test_a_converted_tokenizer_cuts_at_what_the_model_takes(saved, limit, tmp_path):
+    make_bert(tmp_path / "bert", max_position_embeddings=40)
+    (tmp_path / "bert" / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, "the", "cat"]) + "\n", encoding="utf-8")
+    if saved:
+        settings = {"tokenizer_class": "BertTokenizer", "model_max_length": saved}
+        (tmp_path / "bert" / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    convert(tmp_path / "bert", tmp_path / "toybert")
+    path = tmp_path / "toybert" / "tokenizer_config.json"
+    tokenizer = AutoTokenizer.from_pretrained(path.parent, trust_remote_code=True)
+    assert len(tokenizer("the cat " * 100, truncation=True)["input_ids"]) == limit
+    assert read(path)["model_max_length"] == limit
+    if saved:
+        path.write_text(json.dumps(read(path) | {"model_max_length": saved}), encoding="utf-8")
+    convert(tmp_path / "toybert", tmp_path / "back")
+    back = AutoTokenizer.from_pretrained(tmp_path / "back")
+    assert len(back("the cat " * 100, truncation=True)["input_ids"]) == limit
+
+
+def test_a_saved_folder_cuts_at_what_its_model_takes(tmp_path):
+    folder = make_checkpoint(tmp_path / "mine", max_position_embeddings=40)
+    model = AutoModelForPreTraining.from_pretrained(folder, trust_remote_code=True)
+    tokenizer = make_tokenizer(model_max_length=10**30)
+    save_hub_folder(model, tokenizer, folder)
+    assert read(folder / "tokenizer_config.json")["model_max_length"] == 40
+    convert(folder, tmp_path / "stock")
+    assert read(tmp_path / "stock" / "tokenizer_config.json")["model_max_length"] == 40
+
+
 def test_how_sentence_vectors_are_made_comes_along(tmp_path):
     make_bert(tmp_path / "bert", "Model")
     (tmp_path / "bert" / "1_Pooling").mkdir()
@@ -509,6 +540,33 @@ def test_the_stock_tokenizer_gives_the_same_tokens(split_punctuation, tmp_path):
     assert theirs.batch_decode(known) == ours.batch_decode(known)
     kept = {"skip_special_tokens": True}
     assert theirs.batch_decode(known, **kept) == ours.batch_decode(known, **kept)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_the_stock_tokenizer_keeps_the_case_as_ours_does(lower, tmp_path):
+    ours = make_tokenizer(["the", "The", "cat", "."], do_lower_case=lower)
+    theirs = stock(ours, tmp_path / "stock")
+    assert type(theirs).__name__.startswith("BertTokenizer")
+    for text in ("The cat. the Cat", "THE [MASK]."):
+        assert theirs(text)["input_ids"] == ours(text)["input_ids"]
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("normalizer", normalizers.StripAccents()),
+        ("pre_tokenizer", pre_tokenizers.Split("-", "removed")),
+        ("post_processor", processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 2)])),
+        ("decoder", decoders.Fuse()),
+    ],
+)
+def test_a_part_that_was_replaced_is_in_the_stock_tokenizer_too(part, value, tmp_path):
+    ours = make_tokenizer()
+    setattr(ours.backend_tokenizer, part, value)
+    theirs = stock(ours, tmp_path / "stock")
+    for text in ("the cat-sat", "naive. naïve", "The"):
+        assert theirs(text)["input_ids"] == ours(text)["input_ids"]
+        assert theirs.decode(ours(text)["input_ids"]) == ours.decode(ours(text)["input_ids"])
 
 
 @pytest.mark.parametrize("words", [["cat", "cats", "##s"], ["cat", "a" * 101]], ids=["pieces", "long"])

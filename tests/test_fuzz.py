@@ -12,6 +12,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from toybert.tokenization_toybert import SPECIAL_TOKENS, ToyBertTokenizer
 from toybert.train.data.datasets import NO_PAIRS, PretrainDataset
@@ -171,6 +172,26 @@ def test_a_vocabulary_knows_every_word_that_it_was_learnt_from(split_punctuation
     for text in batch:
         assert tokenizer(text).input_ids.count(1) == text.count("[UNK]")
     assert learn(batch, split_punctuation).get_vocab() == tokenizer.get_vocab()
+
+
+words = st.one_of(st.sampled_from(["##s", " s", "s", "the", "ca", "cat", "cats"]), st.text(min_size=1, max_size=6))
+
+
+@claim
+@given(st.booleans(), st.lists(words, unique=True, max_size=8), st.lists(words, max_size=8), texts)
+def test_any_vocabulary_is_a_list_of_whole_words(
+    whole: bool, known: list[str], stretches: list[str], text: str
+) -> None:
+    vocab = {word: index for index, word in enumerate(dict.fromkeys([*SPECIAL_TOKENS, *known]))}
+    tokenizer = ToyBertTokenizer(vocab)
+    if whole:  # the text as one word, white space and all
+        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Split("|", "removed")
+    control = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    control.model = models.WordLevel(vocab, unk_token="[UNK]")
+    for each in (text, "".join(stretches), "|".join(stretches), " ".join(stretches)):
+        found, expected = tokenizer(each, return_offsets_mapping=True), control.encode(each)
+        assert (found.input_ids, found.tokens()) == (expected.ids, expected.tokens)
+        assert (found.offset_mapping, found.word_ids()) == (expected.offsets, expected.word_ids)
 
 
 @slow_claim

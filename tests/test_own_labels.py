@@ -21,7 +21,7 @@ from transformers import AutoTokenizer, pipeline
 
 from toybert.train import evaluate, finetune
 from toybert.train.data.datasets import FinetuneDataset
-from toybert.train.data.labels import MULTI, REGRESSION, SINGLE, learn_labels
+from toybert.train.data.labels import MULTI, REGRESSION, SINGLE, learn_labels, looks_like_several
 from toybert.train.data.source import find_tables
 from toybert.train.data.tables import Table, load_tables, stratified_split
 from toybert.train.data.tables import load_file as load_table_file
@@ -100,6 +100,30 @@ def test_what_labels_stand_for_is_told_from_them(values: list[Any], problem_type
     else:
         assert encoded.dtype == torch.float32
         assert encoded.tolist() == pytest.approx([float(value) for value in values])
+
+
+@pytest.mark.parametrize(
+    ("values", "hint"),
+    [
+        (["['food', 'trip']", "['food']", "[]"], "--label-separator ';'"),
+        (['["food"]', '["trip"]'], "--label-separator ';'"),
+        (['["food", "trip"]', "food"], None),  # one in two is no rule
+        (["food;trip", "trip", "food"], "--label-separator ';'"),
+        (["food|trip", "trip|bus", "bus"], "--label-separator '|'"),
+        (["food, trip", "trip, food, bus", "bus, trip"], "--label-separator ','"),
+        (["art", "art;music;old", "film", "music;film", "old"], "--label-separator ';'"),
+        (["Home, Garden", "Food, Drink", "Health"], None),
+        (["Portland, OR", "Salem, OR", "Boston, MA", "Salem, MA", "Boise, ID"], None),
+        (["pos", "neg"], None),
+        (["[spam", "ham]"], None),
+        (["1", "2"], None),
+    ],
+)
+def test_cells_that_look_like_several_labels_are_pointed_out(values: list[str], hint: str | None) -> None:
+    labels = learn_labels(table(label=values), "label", None, None)
+    assert labels.problem_type == SINGLE
+    said = looks_like_several(labels.names)
+    assert (hint in said) if hint else said is None
 
 
 def test_names_that_datasets_declares_keep_their_order() -> None:
@@ -394,6 +418,16 @@ def test_several_labels_a_text_are_learnt(run: Callable, tmp_path: Path) -> None
     assert header == "text,label,predicted,p(cool),p(hot)"
     assert first.startswith("the house was red.,hot,")
     assert not (tmp_path / "run" / "figures" / "confusion.png").exists()
+
+
+@pytest.mark.parametrize("separator", [None, ";"])
+def test_a_run_says_that_cells_look_like_several_labels(
+    separator: str | None, run: Callable, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    cells = ["red;old", "red", "old"] * 8
+    rows = [{"text": text, "label": cell} for text, cell in zip(COLOURS * 8, cells, strict=True)]
+    run(train_file=write_rows(tmp_path / "t.jsonl", rows), label_separator=separator)
+    assert ("'red;old' are taken as one class" in capsys.readouterr().out) is (separator is None)
 
 
 def test_numbers_are_regressed_on_for_pairs_of_texts(run: Callable, tmp_path: Path) -> None:

@@ -12,12 +12,16 @@ from transformers import (
     AutoTokenizer,
     BertConfig,
     BertForSequenceClassification,
+    BertForTokenClassification,
     pipeline,
 )
+from transformers.models.bert import BertTokenizerFast
 from transformers.pipelines import PIPELINE_REGISTRY, PipelineException
 
 from toybert.configuration_toybert import ToyBertConfig
 from toybert.modeling_toybert import ToyBertForNextSentencePrediction, ToyBertForSequenceClassification
+from toybert.tokenization_toybert import SPECIAL_TOKENS, ToyBertTokenizer
+from toybert.train.hub.stock import save_stock_tokenizer
 
 LONG = "the cat sat . " * 50  # 200 words and 2 special tokens, where the model takes 64
 TOO_LONG = "input is 202 tokens long, the model takes at most 64"
@@ -225,6 +229,26 @@ def test_token_classification_gives_names_as_they_stand_in_the_text(tag):
     found = [(answer["entity_group"], answer["word"], STORY[answer["start"] : answer["end"]]) for answer in answers]
     assert found == [("WHO", "the old dog", "The old dog"), ("WHO", "anna", "Anna")]
     assert min(answer["score"] for answer in answers) > 0.9
+
+
+@pytest.mark.parametrize("strategy", ["none", "simple", "first", "average", "max"])
+def test_words_beside_punctuation_are_found_as_with_berts_tokenizer(strategy, tmp_path):
+    text = "Anna, Tom and Ben's dog (the old one) ran."
+    words = dict.fromkeys(text.lower().translate({ord(mark): f" {mark} " for mark in ",'()."}).split())
+    ours = ToyBertTokenizer({word: index for index, word in enumerate([*SPECIAL_TOKENS, *words])})
+    save_stock_tokenizer(ours, tmp_path)
+    names = {"id2label": {0: "O", 1: "B-WHO"}, "label2id": {"O": 0, "B-WHO": 1}}
+    config = BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, **names)
+    torch.manual_seed(0)
+    model = BertForTokenClassification(config).eval()
+    inputs = ours(text, return_tensors="pt")
+    teach(model, inputs, labels=[[int(word in ("anna", "tom", "ben")) for word in inputs.tokens()]])
+    found = []
+    for tokenizer in (ours, BertTokenizerFast.from_pretrained(tmp_path)):
+        answers = pipeline("token-classification", model, tokenizer=tokenizer, aggregation_strategy=strategy)(text)
+        found.append([(answer["word"], answer["start"], answer["end"], float(answer["score"])) for answer in answers])
+    assert found[0] == found[1]
+    assert [word for word, *_ in found[0]] == ["anna", "tom", "ben"]
 
 
 def test_token_classification_gives_each_token_the_models_own_class(tag, tokenizer):

@@ -7,13 +7,18 @@ import json
 import os
 import pickle
 import random
+import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 from datasets.fingerprint import Hasher
-from tokenizers import Tokenizer
+from helpers import ROOT
+from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors
+from transformers import AutoTokenizer
 
 from toybert.tokenization_toybert import SPECIAL_TOKENS, ToyBertTokenizer
 
@@ -233,6 +238,11 @@ def test_words_that_are_split_already_keep_their_numbers(tokenizer: ToyBertToken
     assert tokenizer([["the", "cat"]], is_split_into_words=True).input_ids == tokenizer(["the cat"]).input_ids
 
 
+def test_no_words_are_two_special_tokens(tokenizer: ToyBertTokenizer) -> None:
+    assert tokenizer([], is_split_into_words=True).input_ids == [2, 3]
+    assert tokenizer([[]], is_split_into_words=True).input_ids == [[2, 3]]
+
+
 def test_decoding_gives_text_back(tokenizer: ToyBertTokenizer) -> None:
     ids = tokenizer("The cat  sat on the [MASK].").input_ids
     assert tokenizer.decode(ids) == "[CLS] the cat sat on the [MASK]. [SEP]"
@@ -280,6 +290,242 @@ def test_the_choice_of_splitting_can_be_changed_when_loading(value: bool, tmp_pa
     again = ToyBertTokenizer.from_pretrained(tmp_path / "two")
     assert again.split_punctuation is value
     assert (len(words_of(again, "a:b")) == 3) is value
+
+
+# Settings
+
+PARTS = {
+    "normalizer": normalizers.Replace("k", "c"),
+    "pre_tokenizer": pre_tokenizers.Split("-", "removed"),
+    "decoder": decoders.Fuse(),
+    "post_processor": processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 2)]),
+}
+
+
+def parts_of(tokenizer: ToyBertTokenizer) -> dict[str, bytes]:
+    return {name: getattr(tokenizer.backend_tokenizer, name).__getstate__() for name in PARTS}
+
+
+def load_anew(folder: Path, **settings: object) -> list[ToyBertTokenizer]:
+    """Loads a folder in each way there is: by the class, and from its own code by the library."""
+    shutil.copyfile(ROOT / "config.json", folder / "config.json")
+    shutil.copyfile(ROOT / "tokenization_toybert.py", folder / "tokenization_toybert.py")
+    settings_path = folder / "tokenizer_config.json"
+    auto_map = json.loads((ROOT / "tokenizer_config.json").read_text("utf-8"))["auto_map"]
+    saved = json.loads(settings_path.read_text("utf-8")) | {"auto_map": auto_map}
+    settings_path.write_text(json.dumps(saved), "utf-8")
+    return [
+        ToyBertTokenizer.from_pretrained(folder, **settings),
+        AutoTokenizer.from_pretrained(folder, trust_remote_code=True, **settings),
+    ]
+
+
+def save_with(folder: Path, **settings: object) -> Path:
+    """Saves a tokenizer whose tokenizer_config.json has more settings."""
+    learn(["the cat"]).save_pretrained(folder)
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | settings), "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize("way", ["new", "set", "learnt", "loaded"])
+def test_lower_case_can_be_chosen_and_is_saved(value: bool, way: str, tmp_path: Path) -> None:
+    vocab = {**SPECIAL_IDS, "cat": 5, "Cat": 6, "caf\u00e9": 7}
+    if way == "new":
+        tokenizer = ToyBertTokenizer(vocab, do_lower_case=value)
+    elif way == "set":
+        tokenizer = ToyBertTokenizer(vocab, do_lower_case=not value)
+        tokenizer.do_lower_case = value
+    elif way == "learnt":
+        empty = ToyBertTokenizer(do_lower_case=value)
+        tokenizer = empty.train_new_from_iterator(["cat cat cat Cat Cat cafe\u0301"], vocab_size=50)
+    else:
+        ToyBertTokenizer(vocab, do_lower_case=not value).save_pretrained(tmp_path / "other")
+        tokenizer = ToyBertTokenizer.from_pretrained(tmp_path / "other", do_lower_case=value)
+    tokenizer.save_pretrained(tmp_path / "saved")
+    assert json.loads((tmp_path / "saved" / "tokenizer_config.json").read_text("utf-8"))["do_lower_case"] is value
+    for each in (tokenizer, copy.deepcopy(tokenizer), *load_anew(tmp_path / "saved")):
+        assert each.do_lower_case is value
+        assert words_of(each, "cat Cat cafe\u0301.") == ["cat", "cat" if value else "Cat", "caf\u00e9", "[UNK]"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_that_was_replaced_is_saved_and_kept(part: str, tokenizer: ToyBertTokenizer, tmp_path: Path) -> None:
+    setattr(tokenizer.backend_tokenizer, part, PARTS[part])
+    expected = parts_of(tokenizer)
+    assert expected[part] == PARTS[part].__getstate__()
+    tokenizer.save_pretrained(tmp_path / "one")
+    for number, each in enumerate(load_anew(tmp_path / "one")):
+        assert parts_of(each) == expected
+        each.save_pretrained(tmp_path / f"two{number}")
+        assert parts_of(ToyBertTokenizer.from_pretrained(tmp_path / f"two{number}")) == expected
+        assert parts_of(each.train_new_from_iterator(["a b"], vocab_size=50)) == expected
+    assert parts_of(tokenizer.train_new_from_iterator(["a b"], vocab_size=50)) == expected
+    assert (tokenizer.do_lower_case is None) is (part == "normalizer")
+    assert (tokenizer.split_punctuation is None) is (part == "pre_tokenizer")
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_an_option_that_is_given_goes_before_a_part_that_was_saved(value: bool, tmp_path: Path) -> None:
+    tokenizer = learn()
+    tokenizer.backend_tokenizer.normalizer = PARTS["normalizer"]
+    tokenizer.backend_tokenizer.pre_tokenizer = PARTS["pre_tokenizer"]
+    tokenizer.save_pretrained(tmp_path)
+    given = {"do_lower_case": value, "split_punctuation": value}
+    expected = parts_of(ToyBertTokenizer(**given)) | {"decoder": parts_of(tokenizer)["decoder"]}
+    file = str(tmp_path / "tokenizer.json")
+    for each in (*load_anew(tmp_path, **given), ToyBertTokenizer(tokenizer_file=file, **given)):
+        assert parts_of(each) | {"decoder": expected["decoder"]} == expected
+
+
+def test_a_part_that_was_changed_in_the_file_by_hand_is_kept(tmp_path: Path) -> None:
+    folder = save_with(tmp_path, split_punctuation=True)  # as it stands in every folder
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text("utf-8"))
+    content["pre_tokenizer"] = json.loads(PARTS["pre_tokenizer"].__getstate__())
+    path.write_text(json.dumps(content), "utf-8")
+    for each in load_anew(folder):
+        assert parts_of(each)["pre_tokenizer"] == PARTS["pre_tokenizer"].__getstate__()
+
+
+@pytest.mark.parametrize("name", ["no_such_thing", "do_lowercase", "never_split", "attn_implementation"])
+def test_a_setting_that_nobody_knows_is_not_taken_in_silence(name: str, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=f"has no setting {name}"):
+        ToyBertTokenizer(**{name: 1})
+    learn().save_pretrained(tmp_path / "one")
+    with pytest.warns(UserWarning, match=f"has no setting {name}"):
+        loaded = ToyBertTokenizer.from_pretrained(tmp_path / "one", **{name: 1})
+    loaded.save_pretrained(tmp_path / "two")
+    assert name not in json.loads((tmp_path / "two" / "tokenizer_config.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", ["strip_accents", "tokenize_chinese_chars"])
+def test_what_only_berts_tokenizer_does_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    learn().save_pretrained(tmp_path / "one")
+    for make in (ToyBertTokenizer, partial(ToyBertTokenizer.from_pretrained, tmp_path / "one")):
+        with pytest.raises(ValueError, match=f"has no {name}"):
+            make(**{name: True})
+        for value in (False, None):  # as it is anyway
+            make(**{name: value}).save_pretrained(tmp_path / "two")
+            assert name not in json.loads((tmp_path / "two" / "tokenizer_config.json").read_text("utf-8"))
+
+
+KNOWN = {
+    "additional_special_tokens": ["[A]"],
+    "bos_token": "[B]",
+    "chat_template": "{{ messages }}",
+    "clean_up_tokenization_spaces": True,
+    "cls_token": "[CLS]",
+    "extra_special_tokens": {"image_token": "[I]"},
+    "model_input_names": ["input_ids"],
+    "model_max_length": 9,
+    "padding_side": "left",
+    "processor_class": "Some",
+    "split_special_tokens": False,
+    "truncation_side": "left",
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.filterwarnings("error:ToyBertTokenizer")
+def test_settings_of_the_library_are_taken_everywhere(name: str, tmp_path: Path) -> None:
+    given = {name: KNOWN[name]}
+    ToyBertTokenizer(**given).save_pretrained(tmp_path)
+    for each in (*load_anew(tmp_path), *load_anew(tmp_path, **given), ToyBertTokenizer(**given)):
+        if name not in ("additional_special_tokens", "extra_special_tokens", "processor_class"):
+            assert getattr(each, name) == KNOWN[name]
+        each.train_new_from_iterator(["a b"], vocab_size=50)
+
+
+@pytest.mark.filterwarnings("error:ToyBertTokenizer")
+def test_a_folder_with_settings_of_another_version_loads(tmp_path: Path) -> None:
+    others = {
+        "add_prefix_space": False,
+        "added_tokens_decoder": {"0": {"content": "[PAD]", "special": True}},
+        "backend": "tokenizers",
+        "files_loaded": [],
+        "fix_mistral_regex": True,
+        "is_local": True,
+        "local_files_only": True,
+        "max_len": 9,
+        "name_or_path": "elsewhere",
+        "no_such_thing": 1,
+        "processor_class": None,
+        "special_tokens_map_file": None,
+        "strip_accents": True,  # earlier versions of this class took and saved anything
+        "tokenize_chinese_chars": True,
+        "use_fast": True,
+    }
+    for each in load_anew(save_with(tmp_path, **others)):
+        assert words_of(each, "The cat") == ["the", "cat"]
+        assert words_of(each.train_new_from_iterator(["a dog"], vocab_size=50), "A dog") == ["a", "dog"]
+
+
+# Whole words
+
+
+def as_word_level(folder: Path) -> Path:
+    """Turns the model of a saved tokenizer into the list of words that earlier versions saved."""
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text("utf-8"))
+    content["model"] = {"type": "WordLevel", "vocab": content["model"]["vocab"], "unk_token": "[UNK]"}
+    path.write_text(json.dumps(content), "utf-8")
+    settings = json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
+    del settings["do_lower_case"]
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), "utf-8")
+    return folder
+
+
+def test_a_folder_that_an_earlier_version_saved_gives_the_same(tokenizer: ToyBertTokenizer, tmp_path: Path) -> None:
+    tokenizer.add_tokens(["NewTok"])
+    tokenizer.save_pretrained(tmp_path / "new")
+    tokenizer.save_pretrained(tmp_path / "old")
+    for each in load_anew(as_word_level(tmp_path / "old")):
+        assert all_ids(each) == all_ids(tokenizer)
+        assert each("newtok the").tokens() == tokenizer("newtok the").tokens()
+        each.save_pretrained(tmp_path / "again")
+        assert (tmp_path / "again" / "tokenizer.json").read_bytes() == (tmp_path / "new/tokenizer.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "words", [["cat", "s", "##s"], ["cat", " s", "  s", "s"], ["cat", "c", "a", "t", "s"], ["x" * 150, "x" * 50]]
+)
+def test_no_word_is_cut_in_pieces(words: list[str]) -> None:
+    tokenizer = ToyBertTokenizer({word: index for index, word in enumerate([*SPECIAL_TOKENS, *words])})
+    for text in ("cats", "cat##s", "ss", "x" * 100, "x" * 149, "x" * 151, "x" * 20_000):
+        assert words_of(tokenizer.train_new_from_iterator([text], vocab_size=50), text) != ["[UNK]"]
+        tokenizer.split_punctuation = False
+        assert words_of(tokenizer, text) == ["[UNK]"]
+    for word in words:
+        assert words_of(tokenizer, word) == [word.strip() if word.strip() in words else "[UNK]"]
+
+
+def test_special_tokens_can_be_renamed_when_learning(tokenizer: ToyBertTokenizer, tmp_path: Path) -> None:
+    names = {"[CLS]": "<s>", "[SEP]": "</s>", "[UNK]": "<unk>"}
+    renamed = tokenizer.train_new_from_iterator(["the cat"], vocab_size=50, special_tokens_map=names)
+    assert renamed("the zebra", "cat").tokens() == ["<s>", "the", "<unk>", "</s>", "cat", "</s>"]
+    renamed.save_pretrained(tmp_path)
+    assert ToyBertTokenizer.from_pretrained(tmp_path)("the zebra").input_ids == [2, 6, 1, 3]
+
+
+# Threads
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_threads_get_their_own_lengths_from_a_copy_each_or_all_the_same(
+    shared: bool, tokenizer: ToyBertTokenizer
+) -> None:
+    lengths = [20] * 4 if shared else [8, 16, 24, 32]
+    tokenizer("the", padding="max_length", truncation=True, max_length=lengths[0])
+
+    def lengths_of(number: int, own: ToyBertTokenizer) -> set[int]:
+        how = {"padding": "max_length", "truncation": True, "max_length": lengths[number]}
+        return {len(own("the cat " * count, **how).input_ids) for count in range(200)}
+
+    copies = [tokenizer if shared else copy.deepcopy(tokenizer) for _ in lengths]
+    with ThreadPoolExecutor(len(lengths)) as threads:
+        assert list(threads.map(lengths_of, range(len(lengths)), copies)) == [{length} for length in lengths]
 
 
 # Learning

@@ -13,7 +13,16 @@ from transformers import BertConfig
 from toybert.train import cli
 from toybert.train.hub import names, stock
 from toybert.train.hub.card import write_conversion_card
-from toybert.train.hub.folders import CODE, ROOT, check_checkpoint, check_revision, load_config, read_json, reading
+from toybert.train.hub.folders import (
+    CODE,
+    ROOT,
+    check_checkpoint,
+    check_revision,
+    load_config,
+    longest_input,
+    read_json,
+    reading,
+)
 
 SETTINGS = ("config.json", "*token*.json", "vocab.txt", *stock.POOLING)
 WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", f"{stock.MODULES}/model.safetensors")
@@ -86,6 +95,7 @@ def convert(source: str | Path, target: str | Path, revision: str | None = None)
     new.save_pretrained(target)
     save_torch_state_dict(names.translate(tensors, new, to_bert), target)
     if tokenizer:
+        tokenizer.model_max_length = longest_input(tokenizer, new)  # a folder with only vocab.txt has no limit
         stock.save_stock_tokenizer(tokenizer, target)
     for name in () if to_bert else CODE:
         shutil.copyfile(ROOT / name, target / name)

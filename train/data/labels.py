@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -126,6 +127,26 @@ def learn_labels(table: Table, column: str, separator: str | None, problem_type:
     return Labels(problem_type, tuple(declared.names if declared else names), column, separator)
 
 
+def looks_like_several(names: Sequence[str]) -> str | None:
+    """Says how to read the names of classes as several labels each, if that is what they look like."""
+    lists = [name for name in names if name.startswith("[") and name.endswith("]")]
+    if 2 * len(lists) > len(names):
+        return (
+            f"labels such as {lists[0]!r} look like lists, and each is taken as one class: if a text can have several, "
+            "write food;trip in a cell and give --label-separator ';', or keep the lists in a .jsonl file"
+        )
+    for separator in ";|,":
+        joined = [name for name in names if separator in name]
+        held = Counter(part for name in names for part in {part.strip() for part in name.split(separator)})
+        parts = {part.strip() for name in joined for part in name.split(separator)}
+        if 2 * sum(held[part] > 1 for part in parts) > len(parts):  # most stand in other names too
+            return (
+                f"labels such as {joined[0]!r} are taken as one class: if they are several each, "
+                f"give --label-separator '{separator}'"
+            )
+    return None
+
+
 def guess_problem(labels: Sequence[Label], table: Table) -> str:
     """Guesses the problem type from the labels of a table."""
     if any(isinstance(label, list) for label in labels):
@@ -238,8 +259,10 @@ def data_summary(
     tables: dict[str, Table], data: dict[str, FinetuneDataset], labels: Labels, accelerator: Accelerator
 ) -> list[str]:
     """Says what a run learns, from how many rows, and what the model does not see of them."""
+    one_each = labels.problem_type == SINGLE and not labels.separator
     return [
         f"each row has {labels.summary()} ({labels.problem_type})",
+        *([hint] if one_each and (hint := looks_like_several(labels.names)) else []),
         *chain(*(dataset_notes(dataset, tables[split].name) for split, dataset in data.items())),
         f"{len(data['train'])} training and {len(data['validation'])} validation rows; training on "
         f"{accelerator.num_processes} x {accelerator.device}, precision {accelerator.mixed_precision}",

@@ -158,6 +158,7 @@ def save_hub_folder(
     """
     for name, value in restored.items():
         setattr(model.config, name, value)
+    tokenizer.model_max_length = longest_input(tokenizer, model.config)
     unfinished = folder / "model.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     try:

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -80,8 +81,8 @@ def save_stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> No
     """Saves a tokenizer as one that needs no code of ours, on any version of the library.
 
     Where a ToyBertTokenizer splits off punctuation it becomes a BertTokenizer, which gives the same tokens save that it
-    drops control and zero-width characters and doesn't compose letters with their accents (NFC). Else the words stay a
-    plain list.
+    drops control and zero-width characters and doesn't compose letters with their accents (NFC). Without that, or with
+    parts that a user has set, it becomes a PreTrainedTokenizerFast with the same parts.
     """
     if type(tokenizer).__name__ == "ToyBertTokenizer":
         tokenizer = stock_tokenizer(tokenizer, folder)
@@ -102,11 +103,19 @@ def stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> PreTrai
     words = tokenizer.backend_tokenizer.get_vocab(with_added_tokens=False)
     kept = {"model_max_length": tokenizer.model_max_length, "clean_up_tokenization_spaces": False}
     # BERT's cuts words in pieces, "##" before all but the first, and gives up on those of over 100 letters.
-    if not tokenizer.split_punctuation or any(word.startswith("##") or len(word) > 100 for word in words):
+    if not is_like_bert(tokenizer) or any(word.startswith("##") or len(word) > 100 for word in words):
         kept |= tokenizer.special_tokens_map
         return PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer, **kept)
     (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in sorted(words, key=words.get)), "utf-8")
-    kept |= {"do_lower_case": True, "strip_accents": False, "tokenize_chinese_chars": False}
+    kept |= {"do_lower_case": tokenizer.do_lower_case, "strip_accents": False, "tokenize_chinese_chars": False}
     stock = BertTokenizerFast.from_pretrained(folder, **kept)
     stock.add_tokens([token for _, token in sorted(tokenizer.added_tokens_decoder.items())][5:])
     return stock
+
+
+def is_like_bert(tokenizer: Any) -> bool:
+    """Tells whether a ToyBertTokenizer has the parts that it is made with, so that a BertTokenizer has their like."""
+    ours, made = tokenizer.backend_tokenizer, type(tokenizer)().backend_tokenizer
+    parts = ((getattr(each, name) for each in (ours, made)) for name in ("pre_tokenizer", "post_processor", "decoder"))
+    same = all(part and part.__getstate__() == another.__getstate__() for part, another in parts)
+    return same and tokenizer.do_lower_case is not None
