@@ -137,8 +137,7 @@ class MultiHeadAttention(nn.Module):
         `mask`, bool (B, 1, 1, S), is True where a position may be attended to.
         """
         B, S, D = x.shape
-        H = self.num_heads
-        K = D // H
+        H, K = self.num_heads, D // self.num_heads
         # (B, H, S, K) each
         q, k, v = (linear(x).view(B, S, H, K).transpose(1, 2) for linear in (self.query, self.key, self.value))
         dropout = self.dropout_probability if self.training else 0.0
@@ -269,10 +268,8 @@ class ToyBertPreTrainedModel(PreTrainedModel):
             nn.init.zeros_(module.bias)
 
     def mark_tied_weights_as_initialized(self, *_) -> None:
-        """Keeps the library from drawing a weight that it ties afterwards.
-
-        The library's own method, in 5.3.0, also takes it for loaded already, if the code is a user's: it isn't tied.
-        """
+        """Keeps the library from drawing a weight that it ties afterwards."""
+        # transformers 5.3.0 itself then takes the weight for loaded, if the code is from the Hub, and never ties it
         for name in self.all_tied_weights_keys:
             self.get_parameter(name)._is_hf_initialized = True
 
@@ -379,14 +376,12 @@ class ToyBertForPreTraining(ToyBertPreTrainedModel):
         `labels` (B, S) are as in `ToyBertForMaskedLM`, `next_sentence_label` (B,) is 1 where B follows A, and 0 else.
         """
         encoded = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
-        prediction_logits, mlm_loss = self.mlm_head(encoded.last_hidden_state, labels)
-        seq_relationship_logits = self.nsp_head(encoded.pooler_output)  # (B, 2)
-        nsp_loss = cross_entropy(seq_relationship_logits, next_sentence_label)
-        losses = [loss for loss in (mlm_loss, nsp_loss) if loss is not None]
-        return ToyBertForPreTrainingOutput(
-            sum(losses) if losses else None, prediction_logits, seq_relationship_logits,
-            encoded.hidden_states, encoded.attentions, mlm_loss, nsp_loss,
-        )  # fmt: skip
+        words, mlm_loss = self.mlm_head(encoded.last_hidden_state, labels)
+        follows = self.nsp_head(encoded.pooler_output)
+        nsp_loss = cross_entropy(follows, next_sentence_label)
+        losses = [each for each in (mlm_loss, nsp_loss) if each is not None]
+        loss, states, weights = sum(losses) if losses else None, encoded.hidden_states, encoded.attentions
+        return ToyBertForPreTrainingOutput(loss, words, follows, states, weights, mlm_loss, nsp_loss)
 
 
 class ToyBertForMaskedLM(ToyBertPreTrainedModel):
@@ -475,8 +470,8 @@ class ToyBertForSequenceClassification(ToyBertPreTrainedModel):
         elif labels.numel() != logits.numel():
             raise ValueError(f"labels have shape {tuple(labels.shape)}, the logits {tuple(logits.shape)}")
         else:
-            measure = F.mse_loss if config.problem_type == "regression" else F.binary_cross_entropy_with_logits
-            loss = measure(logits, labels.view_as(logits).to(logits.dtype))
+            distance = F.mse_loss if config.problem_type == "regression" else F.binary_cross_entropy_with_logits
+            loss = distance(logits, labels.view_as(logits).to(logits.dtype))
         return SequenceClassifierOutput(loss, logits, encoded.hidden_states, encoded.attentions)
 
 
@@ -547,7 +542,7 @@ class ToyBertForMultipleChoice(ToyBertPreTrainedModel):
         self.post_init()
 
     def encode(self, *inputs: Tensor | None, **options) -> BaseModelOutputWithPooling:
-        """Encodes all choices of all rows as one batch, and gives `pooler_output` (B, C, D) its two dimensions back."""
+        """Encodes all choices of all rows as one batch; returns `pooler_output` as (B, C, D)."""
         for each in inputs:
             if each is not None and each.dim() != (4 if each is inputs[-1] else 3):  # embeddings have D behind S
                 raise ValueError(f"every input must be (B, C, S), one has shape {tuple(each.shape)}")
@@ -562,11 +557,7 @@ class ToyBertForMultipleChoice(ToyBertPreTrainedModel):
         token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None, **options,
     ) -> MultipleChoiceModelOutput | tuple:  # fmt: skip
-        """Returns logits (B, C); `labels` (B,) are the numbers of the right choices.
-
-        Raises:
-            ValueError: an input is not (B, C, S), one dimension more than elsewhere.
-        """
+        """Returns logits (B, C) of inputs (B, C, S); `labels` (B,) are the numbers of the right choices."""
         encoded = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
         logits = self.classifier(self.dropout(encoded.pooler_output)).squeeze(-1)  # (B, C)
         loss = cross_entropy(logits, labels)

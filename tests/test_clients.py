@@ -56,8 +56,8 @@ def test_sentence_transformers_scores_pairs_and_ranks_them(tmp_path):
 
 
 def test_sentence_transformers_makes_sparse_vectors_of_the_word_scores():
-    words = MLMTransformer(str(ROOT), model_kwargs={"trust_remote_code": True}, config_kwargs={"trust_remote_code": True},
-                           processor_kwargs={"trust_remote_code": True})  # fmt: skip
+    trust = {key: {"trust_remote_code": True} for key in ("model_kwargs", "config_kwargs", "processor_kwargs")}
+    words = MLMTransformer(str(ROOT), **trust)
     encoder = SparseEncoder(modules=[words, SpladePooling()], device="cpu")
     vectors = encoder.encode(SENTENCES, convert_to_sparse_tensor=False)
     batch = encoder.tokenizer(SENTENCES, padding=True, return_tensors="pt")
