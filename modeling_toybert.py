@@ -2,7 +2,7 @@
 
 Shapes stand at the right of the lines that make them, in these letters:
 
-    B batch   S sequence   D hidden size   H heads   K = D / H   V vocabulary
+    B batch   S sequence   D hidden size   H heads   K = D / H   V vocabulary   C choices   N labelled positions
 """
 
 import copy
@@ -23,58 +23,67 @@ from transformers.modeling_outputs import (
     SequenceClassifierOutput,
     TokenClassifierOutput,
 )
-from transformers.utils import ModelOutput
+from transformers.utils import ModelOutput, can_return_tuple
 
 from .configuration_toybert import ToyBertConfig
 
 
-class GELU(nn.Module):
+class GELU(nn.GELU):
     """Applies the Gaussian error linear unit (section A.2 of the paper; Hendrycks & Gimpel 2016), element by element.
 
-    `approximate="tanh"` is the formula that BERT's code came to use,
+    It is the formula that BERT's code came to use,
 
         0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))
 
-    and `"none"` the exact x * Phi(x), with which many BERT checkpoints were published.
+    or, as `"gelu"`, the exact x * Phi(x), with which many BERT checkpoints were published.
     """
 
-    def __init__(self, approximate: str = "tanh"):
-        super().__init__()
-        self.approximate = approximate
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.gelu(x, approximate=self.approximate)
-
-
-def activation(config: ToyBertConfig) -> GELU:
-    """Gives the activation that the configuration names."""
-    return GELU("none" if config.hidden_act == "gelu" else "tanh")
+    def __init__(self, hidden_act: str = "gelu_new"):
+        super().__init__(approximate="none" if hidden_act == "gelu" else "tanh")
 
 
 def classifier_dropout(config: ToyBertConfig) -> nn.Dropout:
-    """Gives the dropout in front of a classifier: like everywhere else, unless the configuration has one for it."""
+    """Makes the dropout in front of a classifier: the same as everywhere, unless the configuration has one for it."""
     return nn.Dropout(config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout)
 
 
-def cross_entropy(logits: Tensor, labels: Tensor, num_items: Tensor | int | None = None) -> Tensor:
-    """Gives the mean cross-entropy over the labels that are not -100, or their sum over `num_items` if given."""
-    try:
-        total = F.cross_entropy(logits.float(), labels, ignore_index=-100, reduction="sum")  # a sum overflows in fp16
-    except IndexError:  # on a CPU; a GPU only knows an assertion, and asking beforehand would make it wait
-        given = labels[labels != -100]
-        raise ValueError(
-            f"labels run from {given.min()} to {given.max()}, the model has {logits.shape[-1]} classes"
-        ) from None
-    if num_items is None:
-        num_items = (labels != -100).sum()
-    return total / torch.as_tensor(num_items).clamp(min=1)  # nothing to learn from: a loss of 0, not NaN
+def may_look(tensor: Tensor) -> bool:
+    """Tells whether Python may look at the values: a GPU would make it wait, and a graph holds for other values too."""
+    traced = torch.compiler.is_compiling() or torch.jit.is_tracing() or type(tensor) is not Tensor  # a FakeTensor
+    return tensor.is_cpu and not traced
 
 
-def without_padding(attention_mask: Tensor) -> bool:
-    """Tells whether every token is real, where it can be known without waiting: then no mask has to be made."""
-    on_cpu = attention_mask.device.type == "cpu"  # a GPU would have to catch up first
-    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()  # a graph has to hold for other masks too
-    return on_cpu and not traced and bool(attention_mask.all())
+def check_range(names: str, ids: Tensor | None, size: int) -> None:
+    """Refuses ids outside 0 .. size - 1, if there are any and Python may look at them."""
+    if ids is not None and may_look(ids) and ids.numel():
+        low, high = map(int, ids.aminmax())
+        if low < 0 or high >= size:
+            raise ValueError(f"{names} run from {low} to {high}, the model's from 0 to {size - 1}")
+
+
+def class_numbers(labels: Tensor) -> Tensor:
+    """Returns labels of any integer type, or booleans, as int64; the loss takes no other, and uint8 has no -100."""
+    if labels.is_floating_point():
+        raise ValueError(f"labels are {labels.dtype}, but classes are numbered by integers")
+    return labels.long()
+
+
+def cross_entropy(logits: Tensor, labels: Tensor | None, num_items: Tensor | int | None = None) -> Tensor | None:
+    """Averages the cross-entropy over the labels that are not -100, or divides its sum by `num_items`.
+
+    Logits (..., V) and labels (...) may have any shape; there is no loss without labels.
+
+    Raises:
+        ValueError: the labels are not integers, or run past the V classes.
+    """
+    if labels is None:
+        return None
+    logits, labels = logits.flatten(0, -2).float(), class_numbers(labels).flatten()  # a sum overflows in fp16
+    given = labels != -100
+    check_range("labels", labels[given] if may_look(labels) else None, logits.shape[-1])
+    total = F.cross_entropy(logits, labels, ignore_index=-100, reduction="sum")
+    count = given.sum() if num_items is None else torch.as_tensor(num_items)
+    return total / count.clamp(min=1)  # nothing to learn from: a loss of 0, not NaN
 
 
 class BERTEmbedding(nn.Module):
@@ -90,34 +99,20 @@ class BERTEmbedding(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(
-        self,
-        input_ids: Tensor | None,  # (B, S)
-        token_type_ids: Tensor | None = None,  # (B, S)
-        position_ids: Tensor | None = None,  # (B, S) or (1, S)
-        inputs_embeds: Tensor | None = None,  # (B, S, D)
-    ) -> Tensor:
-        """Gives (B, S, D); segments default to 0 and positions to 0 .. S-1."""
-        given = inputs_embeds if input_ids is None else input_ids
-        S = given.shape[1]
-        if position_ids is None:
-            position_ids = torch.arange(S, device=given.device)[None]  # (1, S)
+        self, input_ids: Tensor | None, token_type_ids: Tensor | None = None,  # (B, S) each
+        position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,  # (B, S) or (1, S); (B, S, D)
+    ) -> Tensor:  # fmt: skip
+        """Returns (B, S, D); segments default to 0 and positions to 0 .. S-1. A ValueError names ids without a row."""
+        check_range("token ids", input_ids, self.token.num_embeddings)
+        check_range("token types", token_type_ids, self.segment.num_embeddings)
+        check_range("positions", position_ids, self.position.num_embeddings)
+        words = self.token(input_ids) if inputs_embeds is None else inputs_embeds  # (B, S, D)
         if token_type_ids is None:
-            token_type_ids = torch.zeros_like(given[..., 0] if input_ids is None else given, dtype=torch.long)
-        words = inputs_embeds if input_ids is None else self._look_up(self.token, input_ids, "token id")
-        x = words + self._look_up(self.segment, token_type_ids, "token type")
-        x = x + self._look_up(self.position, position_ids, "position")
+            token_type_ids = torch.zeros(words.shape[:2], dtype=torch.long, device=words.device)
+        if position_ids is None:
+            position_ids = torch.arange(words.shape[1], device=words.device)[None]  # (1, S)
+        x = words + self.segment(token_type_ids) + self.position(position_ids)
         return self.dropout(self.norm(x))
-
-    @staticmethod
-    def _look_up(table: nn.Embedding, ids: Tensor, name: str) -> Tensor:
-        try:
-            return table(ids)
-        except IndexError:  # on a CPU, as above
-            low, high = ids.min().item(), ids.max().item()
-            worst = low if low < 0 else high
-            raise ValueError(
-                f"{name} {worst} is outside the model's {table.num_embeddings} ({name}s start at 0)"
-            ) from None
 
 
 class MultiHeadAttention(nn.Module):
@@ -137,13 +132,12 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(D, D)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, written_out: bool = True) -> tuple[Tensor, Tensor | None]:
-        """Gives (B, S, D), and the weights (B, H, S, S) where the formula is written out, else None.
+        """Returns (B, S, D), and the weights (B, H, S, S) where the formula is written out, else None.
 
         `mask`, bool (B, 1, 1, S), is True where a position may be attended to.
         """
         B, S, D = x.shape
-        H = self.num_heads
-        K = D // H
+        H, K = self.num_heads, D // self.num_heads
         # (B, H, S, K) each
         q, k, v = (linear(x).view(B, S, H, K).transpose(1, 2) for linear in (self.query, self.key, self.value))
         dropout = self.dropout_probability if self.training else 0.0
@@ -166,7 +160,7 @@ class FeedForward(nn.Module):
     def __init__(self, config: ToyBertConfig):
         super().__init__()
         self.inner = nn.Linear(config.hidden_size, config.intermediate_size)
-        self.gelu = activation(config)
+        self.gelu = GELU(config.hidden_act)
         self.outer = nn.Linear(config.intermediate_size, config.hidden_size)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -212,25 +206,23 @@ class MLMHead(nn.Module):
         super().__init__()
         self.config = config
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.gelu = activation(config)
+        self.gelu = GELU(config.hidden_act)
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
 
     def forward(
         self, x: Tensor, labels: Tensor | None = None, num_items: Tensor | int | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Gives the logits (B, S, V) and, with labels (B, S), the mean cross-entropy over those that are not -100.
+        """Returns the logits (B, S, V) and, with labels (B, S), their `cross_entropy`.
 
-        `num_items` replaces the number of targets that the sum is divided by. With `sparse_prediction` and labels, the
-        logits are (N, V): only the N labelled positions are computed, in their order.
+        With `sparse_prediction` and labels, the logits are (N, V): only the labelled positions are computed, in order.
         """
         if labels is not None and self.config.sparse_prediction:
+            labels = class_numbers(labels)
             chosen = labels != -100
             x, labels = x[chosen], labels[chosen]  # (N, D), (N,)
         logits = self.decoder(self.norm(self.gelu(self.dense(x))))
-        if labels is None:
-            return logits, None
-        return logits, cross_entropy(logits.flatten(0, -2), labels.flatten(), num_items)
+        return logits, cross_entropy(logits, labels, num_items)
 
 
 @dataclass
@@ -252,8 +244,10 @@ class ToyBertPreTrainedModel(PreTrainedModel):
     config_class = ToyBertConfig
     base_model_prefix = "bert"
     supports_gradient_checkpointing = True
+    accepts_loss_kwargs = False  # else Trainer takes `**options` for a promise to divide by num_items_in_batch
     _supports_sdpa = True
     _no_split_modules = ["BERTEmbedding", "TransformerEncoderLayer"]
+    _keys_to_ignore_on_load_unexpected = [r"^mlm_head\.", r"^nsp_head\.", r"^(bert\.)?pooler\."]  # of other models
 
     @classmethod
     def _can_set_attn_implementation(cls) -> bool:
@@ -264,16 +258,20 @@ class ToyBertPreTrainedModel(PreTrainedModel):
         super().__init__(config)
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Draws weights from a normal distribution, sets biases to 0 and norms to 1.
-
-        Only through `nn.init`: the library makes these calls skip a tensor that came from a checkpoint.
-        """
+        """Draws weights from a normal distribution, sets biases to 0 and norms to 1."""
+        # only through nn.init: the library makes these calls skip a tensor that came from a checkpoint
         if isinstance(module, (nn.Linear, nn.Embedding)):
             nn.init.normal_(module.weight, mean=0.0, std=self.config.initializer_range)
         elif isinstance(module, nn.LayerNorm):
             nn.init.ones_(module.weight)
         if getattr(module, "bias", None) is not None:
             nn.init.zeros_(module.bias)
+
+    def mark_tied_weights_as_initialized(self, *_) -> None:
+        """Keeps the library from drawing a weight that it ties afterwards."""
+        # transformers 5.3.0 itself then takes the weight for loaded, if the code is from the Hub, and never ties it
+        for name in self.all_tied_weights_keys:
+            self.get_parameter(name)._is_hf_initialized = True
 
     def get_input_embeddings(self) -> nn.Embedding:
         return self.base_model.embeddings.token
@@ -287,17 +285,13 @@ class ToyBertPreTrainedModel(PreTrainedModel):
     def set_output_embeddings(self, value: nn.Linear) -> None:
         self.mlm_head.decoder = value
 
-    def _reply(self, output: ModelOutput, return_dict: bool | None) -> ModelOutput | tuple:
-        """Gives the output as it is, or as a tuple of what it holds."""
-        if return_dict is None:
-            return_dict = self.config.return_dict
-        return output if return_dict else output.to_tuple()
+    def encode(self, *inputs: Tensor | None, **options) -> BaseModelOutputWithPooling:
+        """Encodes a head's inputs; `ToyBertModel.forward` lists them and the options, and refuses any other."""
+        return self.base_model(*inputs, **options, return_dict=True)
 
 
 class ToyBertModel(ToyBertPreTrainedModel):
     """Encodes sequences: embedding, layers, and the pooler unless `add_pooling_layer` is False (section 3)."""
-
-    _keys_to_ignore_on_load_unexpected = [r"^mlm_head\.", r"^nsp_head\."]
 
     def __init__(self, config: ToyBertConfig, add_pooling_layer: bool = True):
         super().__init__(config)
@@ -306,13 +300,13 @@ class ToyBertModel(ToyBertPreTrainedModel):
         self.pooler = Pooler(config) if add_pooling_layer else None
         self.post_init()
 
+    @can_return_tuple
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
         output_attentions: bool | None = None, output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
     ) -> BaseModelOutputWithPooling | tuple:  # fmt: skip
-        """Gives last_hidden_state (B, S, D), pooler_output (B, D) and, on request, hidden_states and attentions.
+        """Returns last_hidden_state (B, S, D), pooler_output (B, D) and, on request, hidden_states and attentions.
 
         Args:
             input_ids: token ids (B, S); or give `inputs_embeds` (B, S, D) in their place.
@@ -321,29 +315,29 @@ class ToyBertModel(ToyBertPreTrainedModel):
             position_ids: (B, S), 0 .. S-1 unless given.
             output_attentions: return each layer's weights (B, H, S, S), which are then computed by the formula.
             output_hidden_states: return the embedding and each layer's output, each (B, S, D).
+            return_dict: False returns a tuple of what there is; here and in every head, by `can_return_tuple`.
 
         Raises:
             ValueError: neither or both kinds of input are given, the input is too long, an id is outside its table,
                 or the mask's shape is not the input's.
         """
+        config = self.config
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds, and not both")
         B, S = (input_ids if inputs_embeds is None else inputs_embeds).shape[:2]
-        if position_ids is None and self.config.max_position_embeddings < S:
-            raise ValueError(f"input is {S} tokens long, the model takes at most {self.config.max_position_embeddings}")
-        if output_attentions is None:
-            output_attentions = self.config.output_attentions
-        if output_hidden_states is None:
-            output_hidden_states = self.config.output_hidden_states
+        if position_ids is None and config.max_position_embeddings < S:
+            raise ValueError(f"input is {S} tokens long, the model takes at most {config.max_position_embeddings}")
+        output_attentions = config.output_attentions if output_attentions is None else output_attentions
+        output_hidden_states = config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        written_out = output_attentions or config._attn_implementation != "sdpa"
 
         mask = None
         if attention_mask is not None:
             if attention_mask.shape != (B, S):
                 raise ValueError(f"attention_mask has shape {tuple(attention_mask.shape)}, the input has {(B, S)}")
-            if not without_padding(attention_mask):
+            if not (may_look(attention_mask) and attention_mask.all()):  # with real tokens only, no mask is needed
                 mask = attention_mask.bool()[:, None, None, :]  # (B, 1, 1, S)
                 mask = mask | ~mask.any(-1, keepdim=True)  # a row of nothing but padding attends to all of it: no NaN
-        written_out = output_attentions or self.config._attn_implementation != "sdpa"
 
         x = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
         hidden_states, attentions = [x], []
@@ -351,15 +345,11 @@ class ToyBertModel(ToyBertPreTrainedModel):
             x, weights = layer(x, mask, written_out)
             hidden_states.append(x)
             attentions.append(weights)
-
-        return self._reply(
-            BaseModelOutputWithPooling(
-                last_hidden_state=x,
-                pooler_output=None if self.pooler is None else self.pooler(x),
-                hidden_states=tuple(hidden_states) if output_hidden_states else None,
-                attentions=tuple(attentions) if output_attentions else None,
-            ),
-            return_dict,
+        return BaseModelOutputWithPooling(
+            last_hidden_state=x,
+            pooler_output=None if self.pooler is None else self.pooler(x),
+            hidden_states=tuple(hidden_states) if output_hidden_states else None,
+            attentions=tuple(attentions) if output_attentions else None,
         )
 
 
@@ -375,83 +365,30 @@ class ToyBertForPreTraining(ToyBertPreTrainedModel):
         self.nsp_head = nn.Linear(config.hidden_size, 2)
         self.post_init()
 
+    @can_return_tuple
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None, next_sentence_label: Tensor | None = None,
-        output_attentions: bool | None = None, output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
+        labels: Tensor | None = None, next_sentence_label: Tensor | None = None, **options,
     ) -> ToyBertForPreTrainingOutput | tuple:  # fmt: skip
-        """Gives both heads' logits; the loss is the sum of those whose labels are given.
+        """Returns both heads' logits, (B, S, V) and (B, 2); the loss is the sum of those whose labels are given.
 
-        Args:
-            labels: (B, S), the token to predict, -100 where there is nothing to predict.
-            next_sentence_label: (B,), 1 where B follows A and 0 where it does not.
+        `labels` (B, S) are as in `ToyBertForMaskedLM`, `next_sentence_label` (B,) is 1 where B follows A, and 0 else.
         """
-        encoded = self.bert(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds,
-            output_attentions, output_hidden_states, return_dict=True,
-        )  # fmt: skip
-        prediction_logits, mlm_loss = self.mlm_head(encoded.last_hidden_state, labels)
-        seq_relationship_logits = self.nsp_head(encoded.pooler_output)  # (B, 2)
-        nsp_loss = None
-        if next_sentence_label is not None:
-            nsp_loss = cross_entropy(seq_relationship_logits, next_sentence_label.flatten())
-        losses = [loss for loss in (mlm_loss, nsp_loss) if loss is not None]
-        return self._reply(
-            ToyBertForPreTrainingOutput(
-                loss=sum(losses) if losses else None,
-                prediction_logits=prediction_logits,
-                seq_relationship_logits=seq_relationship_logits,
-                hidden_states=encoded.hidden_states,
-                attentions=encoded.attentions,
-                mlm_loss=mlm_loss,
-                nsp_loss=nsp_loss,
-            ),
-            return_dict,
-        )
+        encoded = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
+        words, mlm_loss = self.mlm_head(encoded.last_hidden_state, labels)
+        follows = self.nsp_head(encoded.pooler_output)
+        nsp_loss = cross_entropy(follows, next_sentence_label)
+        losses = [each for each in (mlm_loss, nsp_loss) if each is not None]
+        loss, states, weights = sum(losses) if losses else None, encoded.hidden_states, encoded.attentions
+        return ToyBertForPreTrainingOutput(loss, words, follows, states, weights, mlm_loss, nsp_loss)
 
 
-class ToyBertWithHead(ToyBertPreTrainedModel):
-    """Encodes a batch and asks one head about it: its subclasses differ in what `ask` does."""
-
-    output_class: type[ModelOutput]
-
-    def ask(
-        self, encoded: BaseModelOutputWithPooling, labels: Tensor | None, num_items: Tensor | int | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Gives the head's logits and, with labels, the loss."""
-        raise NotImplementedError
-
-    def forward(
-        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None, output_hidden_states: bool | None = None,
-        return_dict: bool | None = None, num_items_in_batch: Tensor | int | None = None,
-    ) -> ModelOutput | tuple:  # fmt: skip
-        """Gives loss, logits, hidden_states and attentions; see `ToyBertModel` for the input, `ask` for the rest.
-
-        `num_items_in_batch` is the number of labels to divide the loss by, where it is not this batch's own.
-        """
-        encoded = self.bert(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds,
-            output_attentions, output_hidden_states, return_dict=True,
-        )  # fmt: skip
-        logits, loss = self.ask(encoded, labels, num_items_in_batch)
-        output = self.output_class(
-            loss=loss, logits=logits, hidden_states=encoded.hidden_states, attentions=encoded.attentions
-        )
-        return self._reply(output, return_dict)
-
-
-class ToyBertForMaskedLM(ToyBertWithHead):
+class ToyBertForMaskedLM(ToyBertPreTrainedModel):
     """Predicts masked words (section 3.1, task 1)."""
 
-    output_class = MaskedLMOutput
     accepts_loss_kwargs = True  # Trainer then hands over the number of targets of all accumulated batches
     _tied_weights_keys = {"mlm_head.decoder.weight": "bert.embeddings.token.weight"}
-    _keys_to_ignore_on_load_unexpected = [r"^nsp_head\.", r"^(bert\.)?pooler\."]
 
     def __init__(self, config: ToyBertConfig):
         super().__init__(config)
@@ -459,16 +396,23 @@ class ToyBertForMaskedLM(ToyBertWithHead):
         self.mlm_head = MLMHead(config)
         self.post_init()
 
-    def ask(self, encoded, labels, num_items):
-        """Gives logits (B, S, V); `labels` (B, S) are the tokens to predict, -100 where there is nothing to predict."""
-        return self.mlm_head(encoded.last_hidden_state, labels, num_items)
+    @can_return_tuple
+    def forward(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None, num_items_in_batch: Tensor | int | None = None, **options,
+    ) -> MaskedLMOutput | tuple:  # fmt: skip
+        """Returns logits (B, S, V); `labels` (B, S) are the tokens to predict, -100 where there is nothing to predict.
+
+        `num_items_in_batch`, here and below, is the number of labels to divide the loss by, if not this batch's own.
+        """
+        encoded = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
+        logits, loss = self.mlm_head(encoded.last_hidden_state, labels, num_items_in_batch)
+        return MaskedLMOutput(loss, logits, encoded.hidden_states, encoded.attentions)
 
 
-class ToyBertForNextSentencePrediction(ToyBertWithHead):
+class ToyBertForNextSentencePrediction(ToyBertPreTrainedModel):
     """Tells whether B follows A (section 3.1, task 2): **class 1 means that it does**, 0 that it does not."""
-
-    output_class = NextSentencePredictorOutput
-    _keys_to_ignore_on_load_unexpected = [r"^mlm_head\."]
 
     def __init__(self, config: ToyBertConfig):
         config = copy.deepcopy(config)  # the names of these two classes are nobody else's
@@ -479,17 +423,21 @@ class ToyBertForNextSentencePrediction(ToyBertWithHead):
         self.nsp_head = nn.Linear(config.hidden_size, 2)
         self.post_init()
 
-    def ask(self, encoded, labels, num_items):
-        """Gives logits (B, 2); `labels` (B,) are 1 where B follows A."""
+    @can_return_tuple
+    def forward(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None, num_items_in_batch: Tensor | int | None = None, **options,
+    ) -> NextSentencePredictorOutput | tuple:  # fmt: skip
+        """Returns logits (B, 2); `labels` (B,) are 1 where B follows A."""
+        encoded = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
         logits = self.nsp_head(encoded.pooler_output)
-        return logits, None if labels is None else cross_entropy(logits, labels.flatten(), num_items)
+        loss = cross_entropy(logits, labels, num_items_in_batch)
+        return NextSentencePredictorOutput(loss, logits, encoded.hidden_states, encoded.attentions)
 
 
-class ToyBertForSequenceClassification(ToyBertWithHead):
+class ToyBertForSequenceClassification(ToyBertPreTrainedModel):
     """Classifies a sequence or a pair: the pooled [CLS], dropout, one linear layer (section 4.1)."""
-
-    output_class = SequenceClassifierOutput
-    _keys_to_ignore_on_load_unexpected = [r"^mlm_head\.", r"^nsp_head\."]
 
     def __init__(self, config: ToyBertConfig):
         super().__init__(config)
@@ -498,8 +446,13 @@ class ToyBertForSequenceClassification(ToyBertWithHead):
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()
 
-    def ask(self, encoded, labels, num_items):
-        """Gives logits (B, num_labels).
+    @can_return_tuple
+    def forward(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None, num_items_in_batch: Tensor | int | None = None, **options,
+    ) -> SequenceClassifierOutput | tuple:  # fmt: skip
+        """Returns logits (B, num_labels).
 
         `labels` are (B,) class numbers, (B, num_labels) of 0 and 1 where several can hold, or (B,) or (B, num_labels)
         numbers to regress on. `config.problem_type` says which; unset, it is told from the first labels.
@@ -507,32 +460,25 @@ class ToyBertForSequenceClassification(ToyBertWithHead):
         Raises:
             ValueError: a label is not one of the classes, or the labels do not have the shape that they should.
         """
-        logits = self.classifier(self.dropout(encoded.pooler_output))
-        if labels is None:
-            return logits, None
-        if self.config.problem_type is None:
-            if self.config.num_labels == 1:
-                self.config.problem_type = "regression"
-            elif labels.dim() == 2 and labels.shape[1] == self.config.num_labels:
-                self.config.problem_type = "multi_label_classification"
-            else:
-                self.config.problem_type = "single_label_classification"
-        if self.config.problem_type == "single_label_classification":
-            return logits, cross_entropy(logits, labels.flatten(), num_items)
-        if labels.numel() != logits.numel():
+        encoded = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
+        logits, config = self.classifier(self.dropout(encoded.pooler_output)), self.config
+        if labels is not None and config.problem_type is None:
+            kind = "multi" if labels.dim() == 2 and labels.shape[1] == config.num_labels else "single"
+            config.problem_type = "regression" if config.num_labels == 1 else f"{kind}_label_classification"
+        if labels is None or config.problem_type == "single_label_classification":
+            loss = cross_entropy(logits, labels, num_items_in_batch)
+        elif labels.numel() != logits.numel():
             raise ValueError(f"labels have shape {tuple(labels.shape)}, the logits {tuple(logits.shape)}")
-        labels = labels.view_as(logits).to(logits.dtype)
-        if self.config.problem_type == "regression":
-            return logits, F.mse_loss(logits, labels)
-        return logits, F.binary_cross_entropy_with_logits(logits, labels)
+        else:
+            distance = F.mse_loss if config.problem_type == "regression" else F.binary_cross_entropy_with_logits
+            loss = distance(logits, labels.view_as(logits).to(logits.dtype))
+        return SequenceClassifierOutput(loss, logits, encoded.hidden_states, encoded.attentions)
 
 
-class ToyBertForTokenClassification(ToyBertWithHead):
+class ToyBertForTokenClassification(ToyBertPreTrainedModel):
     """Classifies every token, as in named entity recognition: dropout, one linear layer (section 5.3)."""
 
-    output_class = TokenClassifierOutput
     accepts_loss_kwargs = True
-    _keys_to_ignore_on_load_unexpected = [r"^mlm_head\.", r"^nsp_head\.", r"^(bert\.)?pooler\."]
 
     def __init__(self, config: ToyBertConfig):
         super().__init__(config)
@@ -541,18 +487,21 @@ class ToyBertForTokenClassification(ToyBertWithHead):
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()
 
-    def ask(self, encoded, labels, num_items):
-        """Gives logits (B, S, num_labels); `labels` (B, S) are class numbers, -100 where there is nothing to tell."""
+    @can_return_tuple
+    def forward(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None, num_items_in_batch: Tensor | int | None = None, **options,
+    ) -> TokenClassifierOutput | tuple:  # fmt: skip
+        """Returns logits (B, S, num_labels); `labels` (B, S) are class numbers, -100 where there is none."""
+        encoded = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
         logits = self.classifier(self.dropout(encoded.last_hidden_state))
-        if labels is None:
-            return logits, None
-        return logits, cross_entropy(logits.flatten(0, 1), labels.flatten(), num_items)
+        loss = cross_entropy(logits, labels, num_items_in_batch)
+        return TokenClassifierOutput(loss, logits, encoded.hidden_states, encoded.attentions)
 
 
 class ToyBertForQuestionAnswering(ToyBertPreTrainedModel):
     """Finds the span of B that answers the question A: a score to start and one to end at each token (section 4.2)."""
-
-    _keys_to_ignore_on_load_unexpected = [r"^mlm_head\.", r"^nsp_head\.", r"^(bert\.)?pooler\."]
 
     def __init__(self, config: ToyBertConfig):
         super().__init__(config)
@@ -560,43 +509,30 @@ class ToyBertForQuestionAnswering(ToyBertPreTrainedModel):
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
         self.post_init()
 
+    @can_return_tuple
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
-        start_positions: Tensor | None = None, end_positions: Tensor | None = None,
-        output_attentions: bool | None = None, output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
+        start_positions: Tensor | None = None, end_positions: Tensor | None = None, **options,
     ) -> QuestionAnsweringModelOutput | tuple:  # fmt: skip
-        """Gives start_logits and end_logits (B, S) and, with both positions, the mean of their losses.
+        """Returns start_logits and end_logits (B, S) and, with both positions, the mean of their losses.
 
-        Args:
-            start_positions: (B,), the answer's first token; one outside 0 .. S-1, as of an answer cut off, is left out.
-            end_positions: (B,), the answer's last token; the same holds.
+        Positions (B,) are the answer's first and last token. One outside 0 .. S-1, of an answer cut off, is left out.
         """
-        encoded = self.bert(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds,
-            output_attentions, output_hidden_states, return_dict=True,
-        )  # fmt: skip
+        encoded = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
         both = self.qa_outputs(encoded.last_hidden_state)  # (B, S, 2)
         start_logits, end_logits = (logits.contiguous() for logits in both.unbind(-1))  # (B, S), to gather from GPUs
         loss = None
         if start_positions is not None and end_positions is not None:
-            losses = []
-            for logits, positions in ((start_logits, start_positions), (end_logits, end_positions)):
-                inside = (positions >= 0) & (positions < logits.shape[1])
-                losses.append(cross_entropy(logits, positions.masked_fill(~inside, -100).flatten()))
-            loss = sum(losses) / 2
-        output = QuestionAnsweringModelOutput(
-            loss=loss, start_logits=start_logits, end_logits=end_logits,
-            hidden_states=encoded.hidden_states, attentions=encoded.attentions,
-        )  # fmt: skip
-        return self._reply(output, return_dict)
+            S = both.shape[1]
+            start, end = (class_numbers(each) for each in (start_positions, end_positions))
+            start, end = (each.where((each >= 0) & (each < S), -100) for each in (start, end))
+            loss = (cross_entropy(start_logits, start) + cross_entropy(end_logits, end)) / 2
+        return QuestionAnsweringModelOutput(loss, start_logits, end_logits, encoded.hidden_states, encoded.attentions)
 
 
 class ToyBertForMultipleChoice(ToyBertPreTrainedModel):
     """Chooses one of C ways to go on from A: each pair (A, choice) gets a score from its pooled [CLS] (section 4.4)."""
-
-    _keys_to_ignore_on_load_unexpected = [r"^mlm_head\.", r"^nsp_head\."]
 
     def __init__(self, config: ToyBertConfig):
         super().__init__(config)
@@ -605,33 +541,24 @@ class ToyBertForMultipleChoice(ToyBertPreTrainedModel):
         self.classifier = nn.Linear(config.hidden_size, 1)
         self.post_init()
 
+    def encode(self, *inputs: Tensor | None, **options) -> BaseModelOutputWithPooling:
+        """Encodes all choices of all rows as one batch; returns `pooler_output` as (B, C, D)."""
+        for each in inputs:
+            if each is not None and each.dim() != (4 if each is inputs[-1] else 3):  # embeddings have D behind S
+                raise ValueError(f"every input must be (B, C, S), one has shape {tuple(each.shape)}")
+        encoded = super().encode(*(None if each is None else each.flatten(0, 1) for each in inputs), **options)
+        given = inputs[0] if inputs[-1] is None else inputs[-1]
+        encoded.pooler_output = encoded.pooler_output.unflatten(0, given.shape[:2])
+        return encoded
+
+    @can_return_tuple
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None, output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
+        labels: Tensor | None = None, **options,
     ) -> MultipleChoiceModelOutput | tuple:  # fmt: skip
-        """Gives logits (B, C); every input has one dimension more than elsewhere, (B, C, S).
-
-        Args:
-            labels: (B,), the number of the right choice.
-
-        Raises:
-            ValueError: an input is not (B, C, S).
-        """
-        inputs = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
-        given = inputs_embeds if input_ids is None else input_ids
-        for each in inputs:
-            if each is not None and each.dim() != (4 if each is inputs_embeds else 3):
-                raise ValueError(f"every input must be (B, C, S), one has shape {tuple(each.shape)}")
-        encoded = self.bert(
-            *(None if each is None else each.flatten(0, 1) for each in inputs),  # (B * C, S)
-            output_attentions, output_hidden_states, return_dict=True,
-        )  # fmt: skip
-        logits = self.classifier(self.dropout(encoded.pooler_output)).view(given.shape[:2])  # (B, C)
-        output = MultipleChoiceModelOutput(
-            loss=None if labels is None else cross_entropy(logits, labels.flatten()), logits=logits,
-            hidden_states=encoded.hidden_states, attentions=encoded.attentions,
-        )  # fmt: skip
-        return self._reply(output, return_dict)
+        """Returns logits (B, C) of inputs (B, C, S); `labels` (B,) are the numbers of the right choices."""
+        encoded = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
+        logits = self.classifier(self.dropout(encoded.pooler_output)).squeeze(-1)  # (B, C)
+        loss = cross_entropy(logits, labels)
+        return MultipleChoiceModelOutput(loss, logits, encoded.hidden_states, encoded.attentions)

@@ -4,7 +4,8 @@ import onnxruntime
 import pytest
 import torch
 from helpers import ROOT
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncoder
+from sentence_transformers.sparse_encoder.modules import MLMTransformer, SpladePooling
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
 from toybert.train.convert import convert
@@ -37,6 +38,33 @@ def test_sentence_transformers_takes_the_mean_of_the_tokens(folders):
         torch.testing.assert_close(vectors, expected)
         assert encoder.max_seq_length == 64  # longer text is cut, not refused
         assert encoder.encode("the cat " * 100).shape == (128,)
+
+
+def test_sentence_transformers_scores_pairs_and_ranks_them(tmp_path):
+    pairs = [(SENTENCES[0], other) for other in SENTENCES]
+    torch.manual_seed(0)
+    scorer = CrossEncoder(str(ROOT), trust_remote_code=True, device="cpu", num_labels=1)  # its classifier is new
+    scores = scorer.predict(pairs, convert_to_tensor=True)
+    batch = scorer.tokenizer(pairs, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        torch.testing.assert_close(scores, scorer.model(**batch).logits.squeeze(1).sigmoid())
+    ranks = scorer.rank(SENTENCES[0], SENTENCES)
+    assert [each["corpus_id"] for each in ranks] == scores.argsort(descending=True).tolist()
+    scorer.save_pretrained(str(tmp_path / "saved"))
+    again = CrossEncoder(str(tmp_path / "saved"), trust_remote_code=True, device="cpu")
+    torch.testing.assert_close(again.predict(pairs, convert_to_tensor=True), scores)
+
+
+def test_sentence_transformers_makes_sparse_vectors_of_the_word_scores():
+    trust = {key: {"trust_remote_code": True} for key in ("model_kwargs", "config_kwargs", "processor_kwargs")}
+    words = MLMTransformer(str(ROOT), **trust)
+    encoder = SparseEncoder(modules=[words, SpladePooling()], device="cpu")
+    vectors = encoder.encode(SENTENCES, convert_to_sparse_tensor=False)
+    batch = encoder.tokenizer(SENTENCES, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        logits = words.model(**batch).logits  # (B, S, V)
+    expected = (logits.relu().log1p() * batch["attention_mask"][..., None]).amax(1)
+    torch.testing.assert_close(vectors, expected)
 
 
 @pytest.mark.parametrize("stock", [True, False], ids=["stock", "toybert"])

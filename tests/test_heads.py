@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import math
+import typing
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import transformers
 from helpers import ROOT
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import BertConfig, PreTrainedModel, Trainer, TrainingArguments
 
 from toybert.configuration_toybert import ToyBertConfig
@@ -340,6 +343,49 @@ def test_what_comes_out_is_what_comes_out_of_the_librarys_bert_in_its_order(
     assert ours[: len(berts)] == berts
 
 
+# What forward's signature tells the libraries
+
+
+@each_class
+def test_forward_is_annotated_with_the_output_that_it_returns(
+    make: Callable, batch: dict[str, Tensor], cls: type
+) -> None:
+    hint = typing.get_type_hints(cls.forward)["return"]
+    assert typing.get_args(hint) == (type(make(cls)(**inputs_for(cls, batch))), tuple)
+    assert inspect.signature(cls.forward).return_annotation == hint
+
+
+@each_class
+def test_forward_names_its_tensors_in_one_order(words: Tensor, cls: type) -> None:
+    labels = [] if cls is ToyBertModel else list(labels_for(cls, words))
+    names = list(inspect.signature(cls.forward).parameters)[1:]
+    tensors = ["input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds", *labels]
+    assert names[: len(tensors)] == tensors
+
+
+@each_class
+def test_an_unknown_argument_is_refused_by_its_name(make: Callable, batch: dict[str, Tensor], cls: type) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'no_such_thing'"):
+        make(cls)(**inputs_for(cls, batch), no_such_thing=1)
+
+
+@each_class
+def test_only_a_head_that_divides_by_the_number_of_items_says_so(cls: type) -> None:
+    assert cls.accepts_loss_kwargs is (cls in (ToyBertForMaskedLM, ToyBertForTokenClassification))
+    assert not cls.accepts_loss_kwargs or "num_items_in_batch" in inspect.signature(cls.forward).parameters
+
+
+@each_class
+def test_shapes_can_be_computed_with_fake_tensors(
+    make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type
+) -> None:
+    model = make(cls)
+    given = inputs_for(cls, batch) | ({} if cls is ToyBertModel else labels_for(cls, words))
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:  # whose values nobody can look at
+        out = model(**{name: mode.from_tensor(tensor) for name, tensor in given.items()})
+    assert [tensor.shape for tensor in out.to_tuple()] == [tensor.shape for tensor in model(**given).to_tuple()]
+
+
 # The classification head
 
 
@@ -587,7 +633,43 @@ def test_the_shipped_model_learns_a_small_task_by_heart(cls: type, task: Callabl
         assert torch.equal(scores.argmax(-1), expected)
 
 
-# Labels that can't be
+# Labels of other types, and labels that can't be
+
+
+@each_head
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_labels_may_be_integers_of_any_type(
+    make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type, dtype: torch.dtype, sparse: bool
+) -> None:
+    if dtype in (torch.uint8, torch.bool):  # which have no -100
+        words = words.clamp(min=0)
+    labels = {name: tensor.to(dtype) for name, tensor in labels_for(cls, words).items()}
+    model, batch = make(cls, sparse_prediction=sparse), inputs_for(cls, batch)
+    expected = model(**batch, **{name: tensor.long() for name, tensor in labels.items()})
+    assert expected.loss > 0
+    torch.testing.assert_close(model(**batch, **labels).to_tuple(), expected.to_tuple(), rtol=0, atol=0)
+
+
+@with_mlm
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_byte_of_156_is_a_class_and_not_minus_100(
+    make: Callable, batch: dict[str, Tensor], cls: type, sparse: bool
+) -> None:
+    labels = torch.full((3, 12), 156)
+    model = make(cls, vocab_size=200, sparse_prediction=sparse)
+    torch.testing.assert_close(model(**batch, labels=labels.byte()).loss, model(**batch, labels=labels).loss)
+
+
+@each_head
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_fractions_are_refused_as_class_numbers(
+    make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type, dtype: torch.dtype, sparse: bool
+) -> None:
+    labels = {name: tensor.to(dtype) for name, tensor in labels_for(cls, words).items()}
+    with pytest.raises(ValueError, match=f"labels are {dtype}, but classes are numbered by integers"):
+        make(cls, sparse_prediction=sparse)(**inputs_for(cls, batch), **labels)
 
 
 def test_a_token_label_outside_the_models_classes_is_refused(
@@ -595,13 +677,13 @@ def test_a_token_label_outside_the_models_classes_is_refused(
 ) -> None:
     labels = torch.where(words == -100, -100, 1)
     labels[0, 1:3] = torch.tensor([0, 3])
-    with pytest.raises(ValueError, match="labels run from 0 to 3, the model has 3 classes"):
+    with pytest.raises(ValueError, match="labels run from 0 to 3, the model's from 0 to 2"):
         make(ToyBertForTokenClassification, num_labels=3)(**batch, labels=labels)
 
 
 def test_a_choice_that_was_not_given_is_refused(make: Callable, batch: dict[str, Tensor]) -> None:
     choices = inputs_for(ToyBertForMultipleChoice, batch)
-    with pytest.raises(ValueError, match="labels run from 0 to 2, the model has 2 classes"):
+    with pytest.raises(ValueError, match="labels run from 0 to 2, the model's from 0 to 1"):
         make(ToyBertForMultipleChoice)(**choices, labels=torch.tensor([0, 2, 1]))
 
 
@@ -622,7 +704,7 @@ def test_a_class_outside_the_models_is_refused(
 ) -> None:
     model = make(ToyBertForSequenceClassification, num_labels=3)
     labels = torch.tensor([bad, 0, 2])
-    with pytest.raises(ValueError, match=f"labels run from {low} to {high}, the model has 3 classes"):
+    with pytest.raises(ValueError, match=f"labels run from {low} to {high}, the model's from 0 to 2"):
         model(**batch, labels=labels)
 
 
@@ -639,7 +721,7 @@ def test_a_next_sentence_label_that_is_neither_0_nor_1_is_refused(
     make: Callable, batch: dict[str, Tensor], cls: type, bad: int
 ) -> None:
     name = "next_sentence_label" if cls is ToyBertForPreTraining else "labels"
-    with pytest.raises(ValueError, match=f"{bad}.* 2 classes"):
+    with pytest.raises(ValueError, match=f"labels run from .*{bad}.* from 0 to 1"):
         make(cls)(**batch, **{name: torch.tensor([0, 1, bad])})
 
 
@@ -649,7 +731,7 @@ def test_a_word_label_outside_the_vocabulary_is_refused(
     make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type, bad: int
 ) -> None:
     words[0, 3] = bad
-    with pytest.raises(ValueError, match=f"{bad}.* 40 "):
+    with pytest.raises(ValueError, match=f"labels run from .*{bad}.* from 0 to 39"):
         make(cls)(**batch, labels=words)
 
 
@@ -727,6 +809,18 @@ def test_the_decoder_is_the_token_embedding_and_stays_it(
     names = [name for name, _ in model.named_parameters()]
     assert "mlm_head.decoder.weight" not in names  # counted once
     assert "mlm_head.decoder.bias" in names
+
+
+@with_mlm
+def test_the_decoder_is_tied_in_code_that_came_from_the_hub(
+    make: Callable, cls: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(cls).save_pretrained(tmp_path)
+    monkeypatch.setattr(cls, "_auto_class", "AutoModel")  # by which the library tells such code, and loads it apart
+    again, missing, unexpected = load(cls, tmp_path)
+    assert (missing, unexpected) == (set(), set())
+    assert is_tied(again)
+    assert again.mlm_head.decoder.weight.device.type == "cpu"
 
 
 @with_mlm
@@ -900,7 +994,7 @@ def test_errors_name_the_vocabularys_new_size(make: Callable, batch: dict[str, T
     model = make(ToyBertForMaskedLM)
     model.resize_token_embeddings(50)
     batch["input_ids"][0, 1] = 50
-    with pytest.raises(ValueError, match="token id 50 is outside the model's 50"):
+    with pytest.raises(ValueError, match="token ids run from 0 to 50, the model's from 0 to 49"):
         model(**batch)
 
 
