@@ -14,8 +14,9 @@ from toybert.train.corpora.engine import By, draw, fill, tokens
 from toybert.train.corpora.make_stories import documents
 from toybert.train.corpora.scripts import SCRIPTS, Script
 from toybert.train.corpora.world import GENDER
-from toybert.train.data.checks import CORPORA, load_corpus
 from toybert.train.data.datasets import PretrainDataset
+from toybert.train.data.source import CORPORA
+from toybert.train.data.tables import load_corpus
 from toybert.train.hub.folders import load_tokenizer
 from toybert.train.measure.best_possible import CHOSEN, HIDDEN, KEPT, PROBES, RANDOM, Reader, Targets, read
 

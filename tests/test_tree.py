@@ -71,7 +71,7 @@ KNOWN = {
     "hub": set(),
     "data": {"cli", "hub"},
     "loop": {"cli", "hub", "data"},
-    "measure": {"cli", "hub", "data"},
+    "measure": {"cli", "hub", "data", "corpora"},
 }
 
 

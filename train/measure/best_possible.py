@@ -22,11 +22,11 @@ from transformers import AutoModelForPreTraining
 
 from toybert.train import cli
 from toybert.train.corpora.chances import KINDS, Chances, World
-from toybert.train.data.checks import CORPORA, load_corpus
 from toybert.train.data.datasets import PretrainDataset
-from toybert.train.evaluate import related_documents
+from toybert.train.data.source import CORPORA
+from toybert.train.data.tables import load_corpus
 from toybert.train.hub.folders import ROOT, load_model, load_tokenizer
-from toybert.train.measure.pretraining import content_words
+from toybert.train.measure.pretraining import content_words, related_documents
 
 MISMATCHES = 2  # beyond those of the nearest text
 CHOSEN, HIDDEN, RANDOM, KEPT = 0.15, 0.8, 0.1, 0.1  # how `create_mlm_data` hides words in evaluation
