@@ -191,6 +191,13 @@ def test_commands_are_found_with_their_options() -> None:
     assert commands(page) == [("toybert.a.b", ["one", "two"]), ("toybert.c", ["four"])]
 
 
+@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the Hub has no benchmarks")
+def test_the_benchmarks_that_the_pages_name_exist() -> None:
+    named = {name for page in PAGES.values() for name in re.findall(r"\bbenchmarks\.(\w+)", page)}
+    assert {"summary", "pretrain"} <= named
+    assert [name for name in named if not (ROOT / "benchmarks" / f"{name}.py").is_file()] == []
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_of_a_page_exist_and_have_the_options(page: str) -> None:
     for module, options in commands(PAGES[page]):
