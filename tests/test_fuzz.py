@@ -179,6 +179,7 @@ words = st.one_of(st.sampled_from(["##s", " s", "s", "the", "ca", "cat", "cats"]
 
 @claim
 @given(st.booleans(), st.lists(words, unique=True, max_size=8), st.lists(words, max_size=8), texts)
+@example(False, ["cat", "##s", " s"], ["cat", "s"], "a" * 101)
 def test_any_vocabulary_is_a_list_of_whole_words(
     whole: bool, known: list[str], stretches: list[str], text: str
 ) -> None:
