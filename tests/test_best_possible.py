@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from helpers import ROOT
 
+from toybert.train.corpora.best_possible import CHOSEN, HIDDEN, KEPT, PROBES, RANDOM, Reader, Targets, read
 from toybert.train.corpora.chances import KINDS, World, drawn, kinds_of_words, unmarked
 from toybert.train.corpora.engine import By, draw, fill, tokens
 from toybert.train.corpora.make_stories import documents
@@ -18,7 +19,6 @@ from toybert.train.data.datasets import PretrainDataset
 from toybert.train.data.source import CORPORA
 from toybert.train.data.tables import load_corpus
 from toybert.train.hub.folders import load_tokenizer
-from toybert.train.measure.best_possible import CHOSEN, HIDDEN, KEPT, PROBES, RANDOM, Reader, Targets, read
 
 TWO_EVENTS = Script(
     "tea",
@@ -135,7 +135,7 @@ class ByHand:
 def test_a_reader_agrees_with_every_document_weighed_by_hand(
     a: str, b: str, target: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toybert.train.measure.best_possible.MISMATCHES", 20)  # leave out nothing
+    monkeypatch.setattr("toybert.train.corpora.best_possible.MISMATCHES", 20)  # leave out nothing
     world = World((TWO_EVENTS,))
     words = sorted({word for text in world.number for word in text.split()})
     vocabulary = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])}

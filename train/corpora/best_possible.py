@@ -4,7 +4,7 @@ A reader who knows every chance, and how words are hidden, weighs each text that
 it is to look like this. It is exact but for four approximations: a false B is drawn from all that the scripts can say,
 not from the documents of a split; the target of a row that chance left without one counts as any other; texts that
 differ from what is seen in over two words more than the nearest one are left out; and that no document comes twice is
-not known. `python -m toybert.train.measure.best_possible` prints the table.
+not known. `python -m toybert.train.corpora.best_possible` prints the table.
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ def best_possible(checkpoint: str) -> dict[str, dict[str, float]]:
 
 def main() -> None:
     """Prints the figures of the best possible reader beside those of a checkpoint."""
-    parser = argparse.ArgumentParser(prog="python -m toybert.train.measure.best_possible", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m toybert.train.corpora.best_possible", description=__doc__)
     parser.add_argument(
         "checkpoint", nargs="?", default=str(ROOT), help="a folder or Hub id (default: the shipped model)"
     )
