@@ -130,8 +130,10 @@ def what_the_scripts_measure(folder: Path) -> dict[str, float]:
     from accelerate import Accelerator
     from datasets import DatasetDict
 
-    from toybert.train.data.checks import CORPORA, load_corpus
-    from toybert.train.evaluate import classification_report, pretraining_report
+    from toybert.train.data.source import CORPORA
+    from toybert.train.data.tables import load_corpus
+    from toybert.train.measure.classification import sentiment_report
+    from toybert.train.measure.pretraining import pretraining_report
     from toybert.train.pretrain import PretrainOptions, train_pretraining
 
     folder.mkdir()
@@ -147,7 +149,7 @@ def what_the_scripts_measure(folder: Path) -> dict[str, float]:
     report = pretraining_report(ROOT, few, Accelerator(cpu=True))
     sentiment = load_corpus(CORPORA / "sentiment", ["text", "label"])
     few = DatasetDict({split: rows.select(range(100)) for split, rows in sentiment.items()})
-    report |= classification_report(ROOT / "sentiment", few, Accelerator(cpu=True))
+    report |= sentiment_report(ROOT / "sentiment", few, Accelerator(cpu=True))
     return {f"{part}_{name}": report[part][name] for part in ("mlm", "nsp", "sentiment") for name in report[part]}
 
 
