@@ -49,7 +49,11 @@ def make_checkpoint(folder: Path, **changes: Any) -> Path:
 
 
 def run_alone(
-    script: str, *arguments: str | Path, home: Path, without: tuple[str, ...] = ("toybert",)
+    script: str,
+    *arguments: str | Path,
+    home: Path,
+    without: tuple[str, ...] = ("toybert",),
+    python: str | Path = sys.executable,
 ) -> dict[str, Any]:
     """Runs a script in a new process, offline, far from the repository and without some packages.
 
@@ -57,6 +61,7 @@ def run_alone(
 
     Args:
         home: a folder for the script and for its own Hugging Face cache.
+        python: the Python of another environment.
     """
     home.mkdir(parents=True, exist_ok=True)
     path = home / "script.py"
@@ -65,7 +70,7 @@ def run_alone(
     environment |= {"HF_HOME": str(home / "cache"), "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     environment["OMP_NUM_THREADS"] = "1"
     done = subprocess.run(
-        [sys.executable, str(path), *map(str, arguments)],
+        [str(python), str(path), *map(str, arguments)],
         cwd=home,
         env=environment,
         stdin=subprocess.DEVNULL,
