@@ -14,6 +14,7 @@ from datasets import Dataset, Features, List, Value
 PIECE = 100  # sentences a row at most: a document of more goes on in the next rows
 STRETCH = 32  # sentences a document of running text, since a book has none
 LONGEST = 1000  # sentences a document of a stream, which has to be there as a whole: the rest is another one
+NO_UTF8 = re.compile("[\ud800-\udfff]")  # what `surrogateescape` makes of other bytes
 PARAGRAPH = 1000  # lines at most that are split into sentences at a time
 FEATURES = Features({"document": Value("int64"), "sentences": List(Value("string"))})
 
@@ -47,7 +48,7 @@ def read_lines(path: Path, newline: str | None = None) -> Iterator[str]:
         for number, line in enumerate(lines, start=1):
             if "\0" in line:
                 raise ValueError(f"line {number} of {path} has a NUL byte: it is no text, or UTF-16; save it as UTF-8")
-            if re.search("[\ud800-\udfff]", line):
+            if not line.isascii() and NO_UTF8.search(line):
                 raise ValueError(f"line {number} of {path} is not in UTF-8: if it is text, save it as UTF-8")
             yield line
 
