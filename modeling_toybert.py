@@ -54,11 +54,9 @@ def may_look(tensor: Tensor) -> bool:
 
 
 def check_range(names: str, ids: Tensor | None, size: int) -> None:
-    """Refuses ids outside 0 .. size - 1, if there are any and Python may look at them."""
-    if ids is not None and may_look(ids) and ids.numel():
-        low, high = map(int, ids.aminmax())
-        if low < 0 or high >= size:
-            raise ValueError(f"{names} run from {low} to {high}, the model's from 0 to {size - 1}")
+    """Refuses ids outside 0 .. size - 1, where Python may look at them."""
+    if ids is not None and may_look(ids) and not torch.equal(ids.clamp(0, size - 1), ids):
+        raise ValueError(f"{names} run from {ids.min()} to {ids.max()}, the model's from 0 to {size - 1}")
 
 
 def class_numbers(labels: Tensor) -> Tensor:
@@ -100,7 +98,7 @@ class BERTEmbedding(nn.Module):
 
     def forward(
         self, input_ids: Tensor | None, token_type_ids: Tensor | None = None,  # (B, S) each
-        position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,  # (B, S) or (1, S); (B, S, D)
+        position_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,  # (B, S) or (S,); (B, S, D)
     ) -> Tensor:  # fmt: skip
         """Returns (B, S, D); segments default to 0 and positions to 0 .. S-1. A ValueError names ids without a row."""
         check_range("token ids", input_ids, self.token.num_embeddings)
@@ -110,7 +108,7 @@ class BERTEmbedding(nn.Module):
         if token_type_ids is None:
             token_type_ids = torch.zeros(words.shape[:2], dtype=torch.long, device=words.device)
         if position_ids is None:
-            position_ids = torch.arange(words.shape[1], device=words.device)[None]  # (1, S)
+            position_ids = torch.arange(words.shape[1], device=words.device)  # (S,)
         x = words + self.segment(token_type_ids) + self.position(position_ids)
         return self.dropout(self.norm(x))
 
@@ -287,7 +285,7 @@ class ToyBertPreTrainedModel(PreTrainedModel):
 
     def encode(self, *inputs: Tensor | None, **options) -> BaseModelOutputWithPooling:
         """Encodes a head's inputs; `ToyBertModel.forward` lists them and the options, and refuses any other."""
-        return self.base_model(*inputs, **options, return_dict=True)
+        return self.bert(*inputs, **options, return_dict=True)
 
 
 class ToyBertModel(ToyBertPreTrainedModel):
