@@ -1,6 +1,5 @@
 """Pre-trains ToyBERT on text: masked words and next sentences, at once (section 3.1 of the paper)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from toybert.train.hub.card import write_card
 from toybert.train.hub.folders import check_vocabulary, load_config, load_tokenizer, longest_input, pinned
 from toybert.train.loop.loop import finish, train
 from toybert.train.loop.network import goes_on_from, make_model
-from toybert.train.loop.run import LoopOptions, claim_folder, make_accelerator, on_main_process
+from toybert.train.loop.run import LoopOptions, Ranges, check_ranges, claim_folder, make_accelerator, on_main_process
 from toybert.train.measure.account import describe, results
 from toybert.train.measure.plots import plot_pretraining
 from toybert.train.measure.pretraining import evaluate_pretraining
@@ -48,17 +47,14 @@ GIVEN = (
     "vocab_size", "min_frequency", "tokenizer", "num_hidden_layers", "hidden_size", "num_attention_heads",
     "intermediate_size", "max_length",
 )  # fmt: skip
-RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "mlm_probability": (lambda share: 0 < share <= 1, "above 0 and at most 1"),
-    "vocab_size": (lambda size: size > 5, "above 5, the number of special tokens"),
-    "tokenizer": (lambda kind: kind in TOKENIZERS, " or ".join(TOKENIZERS)),
-    "max_length": (lambda length: length >= 8, "at least 8, room for two short sentences"),
-    "initializer_range": (lambda deviation: deviation > 0, "above 0"),
-    **dict.fromkeys(
-        ("min_frequency", "num_hidden_layers", "hidden_size", "num_attention_heads"),
-        (lambda number: number >= 1, "at least 1"),
-    ),
-}
+RANGES: Ranges = (
+    ("at least 1", lambda x: x >= 1, ("min_frequency", "num_hidden_layers", "hidden_size", "num_attention_heads")),
+    ("at least 8, room for two short sentences", lambda x: x >= 8, ("max_length",)),
+    ("above 5, the number of special tokens", lambda x: x > 5, ("vocab_size",)),
+    ("above 0 and at most 1", lambda x: 0 < x <= 1, ("mlm_probability",)),
+    ("above 0", lambda x: x > 0, ("initializer_range",)),
+    (" or ".join(TOKENIZERS), lambda x: x in TOKENIZERS, ("tokenizer",)),
+)
 
 
 @dataclass(kw_only=True)
@@ -67,8 +63,10 @@ class PretrainOptions(LoopOptions, TextOptions):
 
     epochs: int = option("Passes over the training pairs.", 8)
     learning_rate: float = option("AdamW's peak learning rate.", 2e-3)
-    muon_learning_rate: float = option("Muon's, for the layers' matrices; 0 leaves them to AdamW.", 0.008)
-    dropout: float = option("During this run; config.json keeps its own.", 0.0)
+    muon_learning_rate: float = option(
+        "Muon's peak learning rate, for the layers' matrices; 0 leaves them to AdamW.", 0.008
+    )
+    dropout: float = option("Dropout during this run; config.json keeps its own.", 0.0)
     corpus: str = option(
         "Text: a .txt file or a folder of them, a table (csv, tsv, json, jsonl, parquet), a data set's folder or id.",
         str(CORPORA / "stories"),
@@ -94,9 +92,7 @@ class PretrainOptions(LoopOptions, TextOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, (is_right, what) in RANGES.items():
-            if not is_right(value := getattr(self, name)):
-                raise ValueError(f"{name} must be {what}, got {value!r}")
+        check_ranges(self, RANGES)
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads {self.num_attention_heads}"

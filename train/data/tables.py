@@ -53,7 +53,7 @@ def load_tables(source: Source) -> dict[str, Table]:
         ValueError: a file cannot be read, or is empty, or there is nothing to train on.
     """
     files = {split: source.files[split] for split in SPLITS if split in source.files}
-    given = {split: Table(load_rows(some), name_of(some)) for split, some in files.items()}
+    given = {split: Table(load_rows(some, source.key(split)), name_of(some)) for split, some in files.items()}
     if source.kind != DATASET:
         return given
     splits = load_splits(source)

@@ -31,7 +31,8 @@ Made = TypeVar("Made")
 PATIENCE = timedelta(days=1)  # of the processes that wait while the main one reads a large text
 
 # What a value must be, how to tell, and of which options.
-RANGES: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
+Ranges = tuple[tuple[str, Callable[[Any], bool], tuple[str, ...]], ...]
+RANGES: Ranges = (
     ("at least 1", lambda x: x >= 1, ("epochs", "batch_size", "gradient_accumulation_steps")),
     (
         "at least 0",
@@ -77,10 +78,7 @@ class LoopOptions:
             ValueError: a number is out of its range, the schedule or the tracker is unknown, or an upload has no
                 repository to go to. The message names the option by its field.
         """
-        for limits, fits, names in RANGES:
-            for name in names:
-                if not fits(getattr(self, name)):
-                    raise ValueError(f"{name} must be {limits}, got {getattr(self, name)}")
+        check_ranges(self, RANGES)
         if self.schedule not in ("linear", "constant"):
             raise ValueError(f"schedule must be linear or constant, got {self.schedule!r}")
         trackers = [name for name in LoggerType.list() if name != "all"]
@@ -90,6 +88,14 @@ class LoopOptions:
             raise ValueError("push_to_hub needs a repo_id, such as me/toybert")
         if self.repo_id:
             validate_repo_id(self.repo_id)
+
+
+def check_ranges(options: LoopOptions, ranges: Ranges) -> None:
+    """Refuses an option out of its range; the message names it and its limits."""
+    for limits, fits, names in ranges:
+        for name in names:
+            if not fits(getattr(options, name)):
+                raise ValueError(f"{name} must be {limits}, got {getattr(options, name)!r}")
 
 
 def configuration(options: LoopOptions, accelerator: Accelerator) -> dict[str, Any]:
