@@ -100,7 +100,7 @@ def format_results(results: dict[str, Any]) -> str:
 
 def main() -> None:
     """Evaluates the checkpoint that the command line names."""
-    parser = argparse.ArgumentParser(prog="python -m toybert.train.evaluate", description=__doc__, epilog=cli.DEBUG)
+    parser = cli.make_parser(__doc__)
     parser.add_argument("checkpoint", help="a pre-trained model or a classifier: a folder, or an id on the Hub")
     parser.add_argument("--revision", help="commit, tag or branch of a model on the Hub (default: its main branch)")
     parser.add_argument("--corpus", help="the text, as it was given to the training (default: the toy corpora)")

@@ -64,10 +64,7 @@ class FinetuneOptions(LoopOptions):
     label_column: str = option("The column of the label.", "label")
     label_separator: str | None = option("What separates labels in a cell (default: a cell is one label).", None)
     problem_type: str | None = option(f"{', '.join(PROBLEMS)} (default: guessed from the labels).", None)
-    best_metric: str | None = option(
-        "What chooses the best epoch, such as macro_f1 (default: accuracy, micro_f1 or loss, by the problem type).",
-        None,
-    )
+    best_metric: str | None = option("Chooses the best epoch (default: accuracy, micro_f1 or loss, by problem).", None)
     patience: int = option("Stop after this many epochs without a better one, and keep the best; 0: never.", 0)
 
     def __post_init__(self) -> None:
