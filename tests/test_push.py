@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -139,6 +140,8 @@ def test_results_that_are_none_are_named(
 
 def test_what_an_interrupted_save_left_behind_is_cleared(tmp_path: Path) -> None:
     class Saved:
+        config, model_max_length = SimpleNamespace(max_position_embeddings=8), 8
+
         def save_pretrained(self, folder: Path, **how: Any) -> None:
             folder.mkdir(exist_ok=True)
             (folder / "config.json").write_text("new", encoding="utf-8")

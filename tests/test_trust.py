@@ -23,7 +23,7 @@ from toybert.train.hub.push import UPLOADED
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 from toybert.train.publish import published_files
 
-HARMLESS = {"copy", "dataclasses", "math"}  # of the standard library; and `os`, for os.path alone
+HARMLESS = {"copy", "dataclasses", "math", "warnings"}  # of the standard library; and `os`, for os.path alone
 LIBRARIES = {"torch", "transformers", "tokenizers"}
 FORBIDDEN = {
     *("eval", "exec", "compile", "open", "input", "breakpoint", "globals", "__import__", "__builtins__", "__loader__"),
@@ -89,7 +89,9 @@ def harmless(event, arguments, caller):
         path, mode, flags = arguments
         writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) if flags else set(mode or "") & set("wax+")
         return inside(path, writable if writes else [*readable, *writable])
-    if event in ("os.mkdir", "os.listdir", "os.scandir", "os.remove", "os.chmod"):
+    if event in ("os.listdir", "os.scandir"):  # the library's loading, which the tokenizer's own calls
+        return inside(arguments[0], [*readable, *writable])
+    if event in ("os.mkdir", "os.remove", "os.chmod"):
         return inside(arguments[0], writable)
     if event.startswith("shutil.copy"):
         return inside(arguments[0], readable) and inside(arguments[1], writable)
@@ -195,7 +197,8 @@ def lint(source):
         elif isinstance(node, ast.Name):
             names |= {node.id} & FORBIDDEN
         elif isinstance(node, ast.Attribute):
-            names |= {node.attr} & FORBIDDEN
+            if ast.unparse(node) != "super().from_pretrained":  # an override loads nothing else
+                names |= {node.attr} & FORBIDDEN
             if isinstance(node.value, ast.Name) and node.value.id == "os" and node.attr != "path":
                 names.add(f"os.{node.attr}")
     return names
