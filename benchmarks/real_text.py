@@ -36,7 +36,7 @@ from transformers import (
 from benchmarks import CORES, common, peers
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub.folders import save_hub_folder
-from toybert.train.measure.baselines import bigrams
+from toybert.train.measure.baselines import WORD
 
 Rows = list[tuple[str, str]]  # text, label
 Fitted = tuple[list[str], int | None]  # the labels that a model gives the rows that are measured, and its parameters
@@ -199,7 +199,7 @@ def bert(train: Rows, measured: Rows, seed: int, size: str, recipe: dict[str, An
 
 def linear(kind: Any, train: Rows, measured: Rows, seed: int, size: str, recipe: dict[str, Any]) -> Fitted:
     """Fits a model of scikit-learn on words and pairs of neighbours."""
-    model = make_pipeline(CountVectorizer(analyzer=bigrams), kind(**recipe))
+    model = make_pipeline(CountVectorizer(token_pattern=WORD, ngram_range=(1, 2)), kind(**recipe))
     model.fit(*map(list, zip(*train, strict=True)))
     return list(model.predict([text for text, _ in measured])), None
 

@@ -22,9 +22,9 @@ from toybert.train.hub.folders import check_vocabulary, load_config, load_tokeni
 from toybert.train.loop.loop import finish, train
 from toybert.train.loop.network import goes_on_from, make_model
 from toybert.train.loop.run import LoopOptions, Ranges, check_ranges, claim_folder, make_accelerator, on_main_process
-from toybert.train.measure.account import describe, results
 from toybert.train.measure.plots import plot_pretraining
 from toybert.train.measure.pretraining import evaluate_pretraining
+from toybert.train.measure.results import describe, pretraining_rows
 
 # What `--recipe` changes: the plain way to train that this project began with, for comparison.
 RECIPES: dict[str, dict[str, Any]] = {
@@ -145,7 +145,8 @@ def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
         accelerator.print(line)
     if accelerator.is_main_process:
         last = progress.validation[-1]
-        write_card("pretrain", model, options, progress, said + passed_over, results(last, training, validation))
+        rows = pretraining_rows(last, training, validation)
+        write_card("pretrain", model, options, progress, said + passed_over, rows)
     finish(accelerator, model, tokenizer, progress, options, plot_pretraining, kept)
     return {**progress.validation[-1], "seconds": progress.seconds}
 

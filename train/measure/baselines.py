@@ -1,30 +1,32 @@
 """What can be had without a network: the figures that a model has to beat."""
 
 import re
-from collections.abc import Callable, Sequence
-from itertools import combinations, pairwise
-from typing import Any
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import combinations
 
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 
-from toybert.train.data.datasets import MaskedDataset, PretrainDataset
+from toybert.train.data.datasets import Batch, MaskedDataset, PretrainDataset
 from toybert.train.data.masking import IGNORED
 
 MOST_FEATURES = 2**22  # of pairs of words; in a vocabulary of over 2,048 words, some pairs share a feature
 MOST_PAIRS = 50_000  # true ones, and as many false: each is a Python object, and a linear model gains nothing from more
 C_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)  # inverse strengths of regularisation to choose from on validation data
+WORD = r"\w+|[^\w\s]"  # what the tokenizer takes for a word
+
+Pairs = list[tuple[np.ndarray, np.ndarray]]  # the ids of A and of B
 
 
-def unmasked(dataset: MaskedDataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns rows as (B, S) ids with no word masked, and their labels."""
-    batch = dataset.__getitems__(rows.tolist())
-    labels = batch["labels"]
-    return torch.where(labels == IGNORED, batch["input_ids"], labels).numpy(), labels.numpy()
+def unmasked(dataset: MaskedDataset, rows: Sequence[int], size: int = 1024) -> Iterator[tuple[np.ndarray, Batch]]:
+    """Yields rows in batches of a size: the ids with no word masked, (B, S), and the batch as the model sees it."""
+    for start in range(0, len(rows), size):
+        batch = dataset.__getitems__(rows[start : start + size])
+        yield torch.where(batch["labels"] == IGNORED, batch["input_ids"], batch["labels"]).numpy(), batch
 
 
 class NeighbourCounts:
@@ -38,12 +40,11 @@ class NeighbourCounts:
         V = training.vocab_size
         self.bigrams = csr_matrix((V, V))  # a large vocabulary's would not fit into memory
         words = np.zeros(V)
-        for start in range(0, len(training), 1024):
-            ids, _ = unmasked(training, np.arange(start, min(start + 1024, len(training))))
+        for ids, _ in unmasked(training, range(len(training))):
             left, right = ids[:, :-1].ravel(), ids[:, 1:].ravel()
             real = right != training.tokenizer.pad_token_id
             self.bigrams += csr_matrix((np.ones(real.sum()), (left[real], right[real])), shape=(V, V))
-            np.add.at(words, ids.ravel(), 1)
+            words += np.bincount(ids.ravel(), minlength=V)
         self.before = self.bigrams.T.tocsr()
         words[training.special_ids] = 0  # never a target
         self.frequency = (words + 1e-3) / (words + 1e-3).sum()
@@ -64,16 +65,14 @@ class NeighbourCounts:
 def masked_word_baselines(training: MaskedDataset, held_out: MaskedDataset, content: np.ndarray) -> dict[str, float]:
     """Measures two guesses at the held-out targets: the most frequent word, and the likeliest between the neighbours.
 
-    Args:
-        content: bool (V,), the words that are neither punctuation nor function words, for the "content_" figures.
+    The "content_" figures are of the targets that `content`, bool (V,), marks (see `content_words`).
     """
     counts = NeighbourCounts(training)
     truth, between = [], []
     step = min(256, 1 + 2**20 // training.vocab_size)  # rows: each target needs arrays as long as the vocabulary
-    for start in range(0, len(held_out), step):
-        ids, labels = unmasked(held_out, np.arange(start, min(start + step, len(held_out))))
-        row, column = np.nonzero(labels != IGNORED)
-        truth.append(labels[row, column])
+    for ids, batch in unmasked(held_out, range(len(held_out)), step):
+        row, column = np.nonzero(batch["labels"].numpy() != IGNORED)
+        truth.append(ids[row, column])
         between.append(counts.between(ids[row, column - 1], ids[row, column + 1]))
     target, guess = np.concatenate(truth), np.concatenate(between)
     commonest_content = np.where(content, counts.frequency, 0).argmax()
@@ -87,31 +86,28 @@ def masked_word_baselines(training: MaskedDataset, held_out: MaskedDataset, cont
     }
 
 
-def segments(dataset: PretrainDataset) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+def segments(dataset: PretrainDataset) -> tuple[Pairs, np.ndarray]:
     """Returns the ids of A and of B in each row, with no word masked, and the labels (N,).
 
     From a dataset of more than `MOST_PAIRS` true pairs, it takes that many and as many false ones, evenly spaced.
     """
     number = len(dataset) // 2
     chosen = np.arange(number) if number <= MOST_PAIRS else np.linspace(0, number - 1, MOST_PAIRS).astype(np.int64)
-    every_row = (2 * chosen[:, None] + np.arange(2)).reshape(-1)
-    pairs, labels = [], []
-    for start in range(0, len(every_row), 1024):
-        rows = every_row[start : start + 1024]
-        ids, _ = unmasked(dataset, rows)
-        batch = dataset.__getitems__(rows.tolist())
+    pairs: Pairs = []
+    labels: list[int] = []
+    for ids, batch in unmasked(dataset, (2 * chosen[:, None] + np.arange(2)).ravel().tolist()):
         for row, types, real in zip(ids, batch["token_type_ids"].numpy(), batch["attention_mask"].numpy(), strict=True):
             pairs.append((row[(types == 0) & (real == 1)][1:-1], row[types == 1][:-1]))
-        labels.append(batch["next_sentence_label"].numpy())
-    return pairs, np.concatenate(labels)
+        labels += batch["next_sentence_label"].tolist()
+    return pairs, np.array(labels)
 
 
-def length_features(pairs: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+def length_features(pairs: Pairs) -> np.ndarray:
     """Counts the words of A and of B, and their difference, (N, 3)."""
     return np.array([[len(a), len(b), abs(len(a) - len(b))] for a, b in pairs], dtype=float)
 
 
-def overlap_features(pairs: list[tuple[np.ndarray, np.ndarray]], content: np.ndarray) -> np.ndarray:
+def overlap_features(pairs: Pairs, content: np.ndarray) -> np.ndarray:
     """Adds to the lengths how many words A and B share, as a share of all too, and how many content words, (N, 7)."""
     rows = []
     for a, b in pairs:
@@ -121,7 +117,7 @@ def overlap_features(pairs: list[tuple[np.ndarray, np.ndarray]], content: np.nda
     return np.hstack([length_features(pairs), np.array(rows, dtype=float)])
 
 
-def word_pair_features(pairs: list[tuple[np.ndarray, np.ndarray]], vocab_size: int) -> csr_matrix:
+def word_pair_features(pairs: Pairs, vocab_size: int) -> csr_matrix:
     """Marks, sparse (N, V * V or less), each pair of a word of A and a word of B."""
     width = min(vocab_size**2, MOST_FEATURES)
     columns = [(np.unique(a)[:, None] * vocab_size + np.unique(b)[None]).ravel() % width for a, b in pairs]
@@ -133,20 +129,15 @@ def word_pair_features(pairs: list[tuple[np.ndarray, np.ndarray]], vocab_size: i
 def next_sentence_baselines(
     training: PretrainDataset, held_out: dict[str, PretrainDataset], content: np.ndarray
 ) -> dict[str, float]:
-    """Measures logistic regression on each held-out set: on lengths, on shared words, and on pairs of words.
-
-    Args:
-        held_out: the sets, by the prefixes of their figures' names.
-    """
-    features: dict[str, Callable[[list[tuple[np.ndarray, np.ndarray]]], Any]] = {
-        "length_only": length_features,
-        "word_overlap": lambda pairs: overlap_features(pairs, content),
-        "word_pairs": lambda pairs: word_pair_features(pairs, training.vocab_size),
-    }
+    """Measures three models on held-out sets, by their figures' prefixes: of lengths, shared words and word pairs."""
     pairs, labels = segments(training)
     tests = {prefix: segments(dataset) for prefix, dataset in held_out.items()}
     figures = {}
-    for name, extract in features.items():
+    for name, extract in (
+        ("length_only", length_features),
+        ("word_overlap", partial(overlap_features, content=content)),
+        ("word_pairs", partial(word_pair_features, vocab_size=training.vocab_size)),
+    ):
         # liblinear is fast for many sparse features; with its default tolerance it takes longer for the same figures
         model = LogisticRegression(solver="liblinear", tol=0.1 if name == "word_pairs" else 1e-4)
         model.fit(extract(pairs), labels)
@@ -155,20 +146,9 @@ def next_sentence_baselines(
     return figures
 
 
-def words(text: str) -> list[str]:
-    """Splits a text as the tokenizer does."""
-    return re.findall(r"\w+|[^\w\s]", text.lower())
-
-
-def bigrams(text: str) -> list[str]:
-    """Lists a text's words and its pairs of neighbours."""
-    found = words(text)
-    return found + [f"{a} {b}" for a, b in pairwise(found)]
-
-
 def ordered_pairs(text: str) -> list[str]:
     """Lists a text's words and all its pairs of words in their order."""
-    found = words(text)
+    found = re.findall(WORD, text.lower())
     return found + [f"{a} {b}" for a, b in combinations(found, 2)]
 
 
@@ -186,12 +166,14 @@ def text_baselines(
     figures = {"majority_accuracy": float((np.array(test[1]) == majority).mean())}
     if len(set(train[1])) < 2:
         return figures  # there is nothing to tell apart
-    for name, analyzer in (("bag_of_words", words), ("bag_of_bigrams", bigrams), ("ordered_pairs", ordered_pairs)):
-        models = []
-        for C in C_GRID:
-            features = CountVectorizer(analyzer=analyzer)
-            model = make_pipeline(features, LogisticRegression(C=C, solver="liblinear")).fit(*train)
-            models.append((model.score(*validation), model))
-        best = max(models, key=lambda scored: scored[0])[1]
-        figures[f"{name}_accuracy"] = float(best.score(*test))
+    for name, features in (
+        ("bag_of_words", CountVectorizer(token_pattern=WORD)),
+        ("bag_of_bigrams", CountVectorizer(token_pattern=WORD, ngram_range=(1, 2))),
+        ("ordered_pairs", CountVectorizer(analyzer=ordered_pairs)),
+    ):
+        counts = features.fit_transform(train[0])
+        models = [LogisticRegression(C=C, solver="liblinear").fit(counts, train[1]) for C in C_GRID]
+        chosen_on = features.transform(validation[0])
+        best = max(models, key=lambda model: model.score(chosen_on, validation[1]))
+        figures[f"{name}_accuracy"] = float(best.score(features.transform(test[0]), test[1]))
     return figures

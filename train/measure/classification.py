@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from accelerate import Accelerator
@@ -11,21 +12,12 @@ from datasets import DatasetDict
 from scipy import stats
 from sklearn.metrics import accuracy_score, classification_report
 from torch import Tensor, nn
-from torch.utils.data import Dataset
 from transformers import AutoModelForSequenceClassification
 
-from toybert.train.data.batches import evaluation_loader
+from toybert.train.data.batches import LengthBatchSampler, evaluation_loader
 from toybert.train.data.checks import check_labels
-from toybert.train.data.datasets import Batch, FinetuneDataset
-from toybert.train.data.labels import (
-    MULTI,
-    REGRESSION,
-    SENTIMENT,
-    SINGLE,
-    Labels,
-    make_datasets,
-    shortened,
-)
+from toybert.train.data.datasets import FinetuneDataset
+from toybert.train.data.labels import MULTI, REGRESSION, SENTIMENT, SINGLE, Labels, make_datasets, shortened
 from toybert.train.data.tables import Table
 from toybert.train.hub.folders import check_vocabulary, load_config, load_model, load_tokenizer, longest_input
 from toybert.train.measure.baselines import text_baselines
@@ -42,26 +34,13 @@ MOST_RECALLS = 20  # in a listing for a terminal
 Comparison = dict[str, dict[str, float]]  # the metrics of the "model" and of the "baseline"
 
 
-class Numbered(Dataset):
-    """Adds its number, `row`, to each row of a dataset."""
-
-    def __init__(self, dataset: FinetuneDataset):
-        self.dataset, self.lengths = dataset, dataset.lengths
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getitems__(self, rows: Sequence[int]) -> Batch:
-        return {**self.dataset.__getitems__(rows), "row": torch.tensor(rows)}
-
-
 @torch.no_grad()
 def run_model(model: nn.Module, loader: Any, accelerator: Accelerator) -> dict[str, Tensor]:
-    """Returns the logits (N, L) of all rows of a loader, with their `labels` and `row` if the loader has them."""
+    """Returns the `logits` (N, L) of all rows of a loader, and their `labels` if they have any."""
     model.eval()
     parts = []
     for batch in loader:
-        kept = {name: batch.pop(name) for name in ("labels", "row") if name in batch}
+        kept = {"labels": batch.pop("labels")} if "labels" in batch else {}
         kept["logits"] = model(**batch).logits.float()
         parts.append({name: values.cpu() for name, values in accelerator.gather_for_metrics(kept).items()})
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
@@ -69,8 +48,10 @@ def run_model(model: nn.Module, loader: Any, accelerator: Accelerator) -> dict[s
 
 def predict(model: nn.Module, dataset: FinetuneDataset, accelerator: Accelerator) -> Tensor:
     """Returns a classifier's logits (N, L) for the rows of a dataset, in their order."""
-    found = run_model(model, evaluation_loader(Numbered(dataset), accelerator), accelerator)
-    return found["logits"][found["row"].argsort()]
+    size = 128
+    logits = run_model(model, evaluation_loader(dataset, accelerator, batch_size=size), accelerator)["logits"]
+    order = np.concatenate(list(LengthBatchSampler(dataset.lengths, size)))  # the loader's
+    return logits[order.argsort()]
 
 
 def evaluate_classification(model: nn.Module, loader: Any, accelerator: Accelerator) -> dict[str, float]:
@@ -89,31 +70,28 @@ def best_metric(problem_type: str, asked: str | None) -> str:
 
 
 def compute_metrics(logits: Tensor, labels: Tensor, names: Sequence[str]) -> dict[str, float]:
-    """Computes the metrics of a problem, whose type the labels tell (see `METRICS` and `Labels.encode`).
+    """Computes the metrics of logits (N, L) for a problem whose type the labels tell (see `Labels.encode`).
 
-    Args:
-        logits: (N, L).
-        names: of the L classes; of each class that occurs, `recall_...` is the share of its rows that was found.
+    These are its `METRICS` and, of each class that occurs, `recall_...`: the share of its rows that was found.
     """
     if labels.dim() == 1 and labels.is_floating_point():
         return regression_metrics(logits[:, 0], labels)
-    if labels.dim() == 2:
+    several = labels.dim() == 2
+    if several:
         loss = F.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(1)
         predicted, truth = (logits > 0).numpy(), (labels > 0).numpy()
     else:
         loss = F.cross_entropy(logits, labels, reduction="none")
         predicted, truth = logits.argmax(1).numpy(), labels.numpy()
     report = classification_report(truth, predicted, output_dict=True, zero_division=0)
-    metrics = {"loss": loss.double().mean().item()}
-    if labels.dim() == 2:
-        metrics["micro_f1"] = report["micro avg"]["f1-score"]
-    else:
-        metrics["accuracy"] = report["accuracy"]
-    metrics["macro_f1"] = report["macro avg"]["f1-score"]
-    if labels.dim() == 2:
-        metrics["exact_match"] = float(accuracy_score(truth, predicted))
     classes = {name: report.get(str(number), {"support": 0}) for number, name in enumerate(names)}
-    return metrics | {f"recall_{name}": each["recall"] for name, each in classes.items() if each["support"]}
+    return {
+        "loss": loss.double().mean().item(),
+        **({"micro_f1": report["micro avg"]["f1-score"]} if several else {"accuracy": report["accuracy"]}),
+        "macro_f1": report["macro avg"]["f1-score"],
+        **({"exact_match": float(accuracy_score(truth, predicted))} if several else {}),
+        **{f"recall_{name}": each["recall"] for name, each in classes.items() if each["support"]},
+    }
 
 
 def regression_metrics(predicted: Tensor, truth: Tensor) -> dict[str, float]:
@@ -141,23 +119,20 @@ def with_baseline(logits: Tensor, labels: Tensor, training: Tensor, names: Seque
 
 
 def format_comparison(comparison: Comparison, where: str) -> str:
-    """Lays out a comparison for a terminal, with the recall of each class, or of many classes the lowest.
+    """Lays out a comparison for a terminal, with the recall of each class, or the lowest recalls of many classes.
 
-    Args:
-        where: the rows in which the baseline found what is commonest.
+    `where` names the rows in which the baseline found what is commonest.
     """
     metrics, baseline = comparison["model"], comparison["baseline"]
     problem_type = next(kind for kind, names in METRICS.items() if names[0] in metrics or kind == REGRESSION)
     lines = [f"{'':34}model  {BASELINES[problem_type]} in {where}"]
     for name in METRICS[problem_type]:
         lines.append(f"  {name.replace('_', ' '):29}{metrics[name]:8.3f}{baseline[name]:8.3f}")
-    recall = {name: value for name, value in metrics.items() if name.startswith("recall_")}
-    if (classes := len(recall)) > MOST_RECALLS:
-        recall = {name: recall[name] for name in sorted(recall, key=recall.__getitem__)[:MOST_RECALLS]}
-    for name, value in recall.items():
-        lines.append(f"  {' '.join(name.replace('_', ' of ', 1).split()):29}{value:8.3f}")
-    if classes > MOST_RECALLS:
-        lines.append(f"  these {MOST_RECALLS} classes have the lowest recall of {classes}")
+    recalls = [name for name in metrics if name.startswith("recall_")]
+    shown = recalls if len(recalls) <= MOST_RECALLS else sorted(recalls, key=metrics.__getitem__)[:MOST_RECALLS]
+    lines += [f"  {' '.join(name.replace('_', ' of ', 1).split()):29}{metrics[name]:8.3f}" for name in shown]
+    if len(shown) < len(recalls):
+        lines.append(f"  these {MOST_RECALLS} classes have the lowest recall of {len(recalls)}")
     return "\n".join(lines)
 
 
@@ -171,14 +146,13 @@ def sentiment_report(folder: str | Path, corpus: DatasetDict, accelerator: Accel
     model = accelerator.prepare(load_model(AutoModelForSequenceClassification, folder))
     for name, rows in corpus.items():
         check_labels(rows["label"], len(SENTIMENT), f"{name}.jsonl")
-    train, validation, test = (
-        (corpus[split]["text"][:], corpus[split]["label"][:]) for split in ("train", "validation", "test")
-    )
+    splits = ("train", "validation", "test")
+    train, validation, test = ((corpus[split]["text"][:], corpus[split]["label"][:]) for split in splits)
     with accelerator.main_process_first():  # the others find in the cache what it tokenised
         dataset = FinetuneDataset(*test, tokenizer, longest_input(tokenizer, config))
     metrics = evaluate_classification(model, evaluation_loader(dataset, accelerator), accelerator)
-    figures = {name: metrics[name] for name in ("loss", "accuracy")}
-    return {"sentiment": {**figures, **text_baselines(train, validation, test)}}
+    baselines = text_baselines(train, validation, test)
+    return {"sentiment": {"loss": metrics["loss"], "accuracy": metrics["accuracy"], **baselines}}
 
 
 def file_report(
@@ -188,9 +162,8 @@ def file_report(
     config, tokenizer = load_config(folder), load_tokenizer(folder)
     check_vocabulary(tokenizer, config, folder)
     model = accelerator.prepare(load_model(AutoModelForSequenceClassification, folder))
-    encoded = labels.encode(table)
+    encoded, longest = labels.encode(table), longest_input(tokenizer, config)
     with accelerator.main_process_first():
-        longest = longest_input(tokenizer, config)
         test = make_datasets({"test": table}, {"test": encoded}, texts, tokenizer, longest)["test"]
     assert test.labels is not None
     return with_baseline(predict(model, test, accelerator), test.labels, test.labels, labels.names)

@@ -1,6 +1,7 @@
 """The pictures of a run, drawn without a screen."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from transformers import PreTrainedTokenizerBase
 Entries = list[dict[str, float]]
 Points = list[tuple[float, float]]
 MOST_CLASSES = 20  # that a picture or a line of a log has room for
+MOST_MARKED = 50  # points of a line: more would hide it
 
 
 def save(figure: Any, path: Path) -> None:
@@ -27,39 +29,37 @@ def save(figure: Any, path: Path) -> None:
     plt.close(figure)
 
 
-def points(entries: Entries, name: str) -> Points:
-    """Returns the steps and values of one figure of a history; values that are not finite are left out."""
-    return sorted({entry["step"]: entry[name] for entry in entries if np.isfinite(entry.get(name, np.nan))}.items())
+def points(entries: Entries, name: str, by: str = "step") -> Points:
+    """Returns the steps (or epochs) and values of one figure of a history, without values that are not finite."""
+    return sorted({entry[by]: entry[name] for entry in entries if np.isfinite(entry.get(name, np.nan))}.items())
+
+
+def draw_lines(axes: Any, lines: dict[str, Points], **labels: str) -> None:
+    """Draws lines, each with its name and, even if another has no points, its own colour; few points are marked."""
+    for number, (name, found) in enumerate(lines.items()):
+        if found:
+            marker = "o" if len(found) <= MOST_MARKED else ""
+            axes.plot(*zip(*found, strict=True), color=f"C{number}", marker=marker, markersize=4, label=name)
+    axes.set(**labels)
+    axes.grid(alpha=0.3)
+    if axes.lines:
+        axes.legend()
 
 
 def loss_curve(axes: Any, train: Points, validation: Points, title: str, unit: str = "cross-entropy (nats)") -> None:
     """Draws one loss by step, on the training and on the validation text."""
-    for found, style in (
-        (train, {"label": "training", "color": "tab:blue", "linewidth": 1.2}),
-        (validation, {"label": "validation", "color": "tab:orange", "marker": "o", "markersize": 4}),
-    ):
-        if found:
-            axes.plot(*zip(*found, strict=True), **style)
-    axes.set(title=title, xlabel="optimiser step", ylabel=unit)
+    lines = {"training": train, "validation": validation}
+    draw_lines(axes, lines, title=title, xlabel="optimiser step", ylabel=unit)
     axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-    if axes.lines:
-        axes.legend()
 
 
 def accuracy_curve(axes: Any, validation: Entries, names: dict[str, str], title: str = "Accuracy") -> None:
     """Draws accuracies, or other figures that are at most 1, by epoch."""
-    lowest = 0.0
-    for key, label in names.items():
-        found = [(entry["epoch"], entry[key]) for entry in validation if key in entry]
-        if found:
-            axes.plot(*zip(*found, strict=True), marker="o", markersize=4, label=label)
-            lowest = min(lowest, *(value for _, value in found))  # a correlation can be negative
-    axes.set(title=f"{title} by epoch", xlabel="epoch", ylabel=title.lower(), ylim=(lowest, 1.02))
+    lines = {label: points(validation, name, "epoch") for name, label in names.items()}
+    draw_lines(axes, lines, title=f"{title} by epoch", xlabel="epoch", ylabel=title.lower())
+    lowest = min((value for found in lines.values() for _, value in found), default=0.0)
+    axes.set_ylim(min(lowest, 0.0), 1.02)  # a correlation can be negative
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    axes.grid(alpha=0.3)
-    if axes.lines:
-        axes.legend()
 
 
 def plot_pretraining(progress: Any, folder: Path) -> None:
@@ -82,12 +82,9 @@ def plot_pretraining(progress: Any, folder: Path) -> None:
 
 
 def plot_finetuning(progress: Any, folder: Path, metric: str = "accuracy", kept: int = 0) -> None:
-    """Draws the loss of fine-tuning, and the metric on the training and the validation rows.
+    """Draws the loss of fine-tuning and the metric by epoch, and marks the epoch that is kept, unless that is 0.
 
     For a regression, whose metric is the loss, it draws two correlations instead of the metric.
-
-    Args:
-        kept: the epoch to mark; 0 marks none.
     """
     figure, (loss, second) = plt.subplots(1, 2, figsize=(9, 3.6))
     losses = points(progress.train, "loss"), points(progress.validation, "loss")
@@ -107,17 +104,14 @@ def plot_finetuning(progress: Any, folder: Path, metric: str = "accuracy", kept:
 
 def plot_confusion(truth: torch.Tensor, predicted: torch.Tensor, names: Sequence[str], path: Path) -> None:
     """Draws how many rows of each class (N,) were predicted as which; the colour shows the share of the true class."""
-    counts, shares = (
-        confusion_matrix(truth, predicted, labels=range(len(names)), normalize=normalize)
-        for normalize in (None, "true")
-    )
+    count = partial(confusion_matrix, truth, predicted, labels=range(len(names)))
     side = 2 + 0.5 * len(names)
     figure, axes = plt.subplots(figsize=(1.2 * side, side))
     short = [name if len(name) <= 24 else f"{name[:23]}\N{HORIZONTAL ELLIPSIS}" for name in names]
-    display = ConfusionMatrixDisplay(shares, display_labels=short)
+    display = ConfusionMatrixDisplay(count(normalize="true"), display_labels=short)
     display.plot(ax=axes, cmap="Blues", im_kw={"vmin": 0, "vmax": 1}, text_kw={"fontsize": 7})
-    for text, count in zip(display.text_.flat, counts.flat, strict=True):
-        text.set_text(count)
+    for text, number in zip(display.text_.flat, count().flat, strict=True):
+        text.set_text(number)
     for label in [*axes.get_xticklabels(), *axes.get_yticklabels()]:
         label.set(fontsize=8, parse_math=False)  # a $ in a name is no formula
     plt.setp(axes.get_xticklabels(), rotation=45, ha="right", rotation_mode="anchor")
@@ -134,13 +128,11 @@ def plot_attention(model: Any, tokenizer: PreTrainedTokenizerBase, first: str, s
     words = tokenizer.convert_ids_to_tokens(batch["input_ids"][0].tolist())
     layers, heads = len(attentions), attentions[0].shape[1]
     figure, grid = plt.subplots(layers, heads, figsize=(3.4 * heads, 3.4 * layers), squeeze=False)
-    for layer, weights in enumerate(attentions):
-        for head in range(heads):
-            axes = grid[layer][head]
-            axes.imshow(weights[0, head].cpu().numpy(), cmap="Blues", vmin=0, vmax=1)
-            axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=9)
-            axes.set_xticks(range(len(words)), words, rotation=90, fontsize=6)
-            axes.set_yticks(range(len(words)), words, fontsize=6)
+    for (layer, head), axes in np.ndenumerate(grid):
+        axes.imshow(attentions[layer][0, head].cpu().numpy(), cmap="Blues", vmin=0, vmax=1)
+        axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=9)
+        axes.set_xticks(range(len(words)), words, rotation=90, fontsize=6)
+        axes.set_yticks(range(len(words)), words, fontsize=6)
     figure.supxlabel("attended to")
     figure.supylabel("attending")
     figure.tight_layout()

@@ -69,11 +69,13 @@ def pretraining_report(
         nsp |= {"unseen_accuracy": unseen["nsp_accuracy"]} if pairs else {}
     results: dict[str, Any] = {"mlm": {**mlm, **masked_word_baselines(training, test, content)}}
     if pairs:
-        held_out = {"": test}
-        related = related_documents(corpus["test"])
+        held_out, related = {"": test}, related_documents(corpus["test"])
         if related is not None and len(corpus["test"]) >= FEWEST_FOR_HARD:
             held_out["hard_"] = dataset("test", related=related)
-        nsp |= next_sentence_figures(model, held_out, accelerator)
+        for prefix, rows in held_out.items():
+            loader = evaluation_loader(rows, accelerator)
+            for name, hide in (("accuracy", True), ("unmasked_accuracy", False)):
+                nsp[f"{prefix}{name}"] = evaluate_pretraining(model, loader, accelerator, hide=hide)["nsp_accuracy"]
         results["nsp"] = nsp | {"chance_accuracy": 0.5, **next_sentence_baselines(training, held_out, content)}
     return {**results, "samples": fill_mask(accelerator.unwrap_model(model), tokenizer, PROMPTS)}
 
@@ -104,19 +106,16 @@ def evaluate_pretraining(
     Args:
         content: bool (V,), the content words (see `content_words`): with them, also the accuracy at these alone.
         hide: whether words are masked. A model sees all words when it is used to tell next sentences.
-
-    Raises:
-        ValueError: the text has no word of the vocabulary.
     """
     model.eval()
     loader.set_epoch(0)
-    is_content = torch.as_tensor(content if content is not None else [], device=accelerator.device)
+    is_content = None if content is None else torch.as_tensor(content, device=accelerator.device)
     rows = []
     for batch in loader:
         chosen = batch["labels"] != IGNORED
         if not hide:
             batch["input_ids"] = torch.where(chosen, batch["labels"], batch["input_ids"])
-        sums = sums_of_rows(model(**batch), batch, is_content if content is not None else None)
+        sums = sums_of_rows(model(**batch), batch, is_content)
         rows.append(accelerator.gather_for_metrics(sums).cpu())
     every = torch.cat(rows).double()
     if not every[:, 2].any():
@@ -129,10 +128,9 @@ def evaluate_pretraining(
 
 
 def sums_of_rows(output: Any, batch: Batch, is_content: Tensor | None) -> Tensor:
-    """Sums over the masked words of each row: the losses, those that are right, all, and of content words the last two.
+    """Sums over each row's masked words, (B, 5): the losses, the right ones, all, and of content words the last two.
 
-    Returns:
-        (B, 5), or with next sentences (B, 7): then the loss of each pair, and whether it is right, follow.
+    In rows with next sentences, (B, 7), the loss of the pair follows, and whether the pair is right.
     """
     chosen = batch["labels"] != IGNORED
     logits = output.get("prediction_logits", output.get("logits"))  # (N, V), or (B, S, V) without sparse_prediction
@@ -150,18 +148,6 @@ def sums_of_rows(output: Any, batch: Batch, is_content: Tensor | None) -> Tensor
     return torch.cat([sums, pairs], dim=1)
 
 
-def next_sentence_figures(
-    model: nn.Module, held_out: dict[str, PretrainDataset], accelerator: Accelerator
-) -> dict[str, float]:
-    """Computes the accuracies of next sentences, with words masked and without, on each set by its prefix."""
-    figures = {}
-    for prefix, dataset in held_out.items():
-        loader = evaluation_loader(dataset, accelerator)
-        for name, hide in (("accuracy", True), ("unmasked_accuracy", False)):
-            figures[f"{prefix}{name}"] = evaluate_pretraining(model, loader, accelerator, hide=hide)["nsp_accuracy"]
-    return figures
-
-
 @torch.no_grad()
 def fill_mask(
     model: Any, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], top: int = 3
@@ -177,8 +163,6 @@ def fill_mask(
         if not len(places):  # the text was cut before it
             continue
         probability, word = row[int(places[0])].softmax(-1).topk(top)
-        words = tokenizer.convert_ids_to_tokens(word.tolist())
-        samples.append(
-            {"text": text, "words": [[w, round(p, 3)] for w, p in zip(words, probability.tolist(), strict=True)]}
-        )
+        found = zip(tokenizer.convert_ids_to_tokens(word.tolist()), probability.tolist(), strict=True)
+        samples.append({"text": text, "words": [[word, round(share, 3)] for word, share in found]})
     return samples

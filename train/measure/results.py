@@ -1,7 +1,6 @@
-"""What a fine-tuning run leaves of its figures: results.json, the confusion matrix, predictions.csv and the card."""
+"""What a run says of itself: on its card, and after fine-tuning in results.json, predictions.csv and a picture."""
 
 import json
-import os
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -12,23 +11,17 @@ import pandas as pd
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from toybert.train.data.datasets import FinetuneDataset
+from toybert.train.data.datasets import FinetuneDataset, MaskedDataset
 from toybert.train.data.labels import REGRESSION, SINGLE, Labels, dataset_notes, read_labels, shortened
 from toybert.train.data.tables import Table
-from toybert.train.hub.card import code, shown, write_card
+from toybert.train.data.tokens import TokenisedText
+from toybert.train.hub.card import Result, code, shown, write_card
 from toybert.train.hub.folders import ROOT
-from toybert.train.measure.classification import (
-    BASELINES,
-    METRICS,
-    Comparison,
-    format_comparison,
-    predict,
-    with_baseline,
-)
+from toybert.train.measure import classification
+from toybert.train.measure.classification import BASELINES, METRICS, Comparison
 from toybert.train.measure.plots import MOST_CLASSES, plot_confusion
 
-CARD_NAMES = {
-    "accuracy": "accuracy",
+CARD_NAMES = {  # where they are not those of METRICS
     "macro_f1": "macro-F1",
     "micro_f1": "micro-F1",
     "exact_match": "all labels right",
@@ -36,6 +29,34 @@ CARD_NAMES = {
     "pearson": "correlation (Pearson's)",
     "spearman": "correlation of the ranks (Spearman's)",
 }
+
+
+def describe(text: TokenisedText, training: MaskedDataset, validation: MaskedDataset, options: Any) -> list[str]:
+    """Says in sentences what pre-training learns from, what is held out, and what of the text it does not use."""
+    name = f"{'the beginning of ' * options.streaming}`{Path(options.corpus).name}`"
+    rows = f"{len(training):,} pairs of sentences, half of them true" if options.nsp else f"{len(training):,} inputs"
+    said = [
+        f"{text.documents:,} training documents of {name}, {rows}",
+        f"{training.vocab_size:,} tokens in the vocabulary; unknown to it are {training.unknown:.1%} of the training "
+        f"text and {validation.unknown:.1%} of the held-out text",
+        f"held out to measure on: {text.held_out}, {len(validation):,} {'pairs' if options.nsp else 'inputs'}",
+    ]
+    if others := text.source.unread:
+        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+        said.append(f"not read of this folder: {', '.join(others[:5])}{more}")
+    said += [f"training text: {note}" for note in training.notes()]
+    return said + [f"held-out text: {note}" for note in validation.notes()]
+
+
+def pretraining_rows(last: dict[str, float], training: MaskedDataset, validation: MaskedDataset) -> list[Result]:
+    """Returns the card's rows: the last figures on the validation documents, beside what needs no network."""
+    learnt, counts = training.word_counts, validation.word_counts
+    learnt[training.special_ids] = counts[training.special_ids] = 0  # they are never to be predicted
+    commonest = float(counts[learnt.argmax()] / counts.sum())
+    rows = [("validation", "masked words, 15 %", last["mlm_accuracy"], "the commonest word", commonest)]
+    if "nsp_accuracy" in last:
+        rows.append(("validation", "next sentence", last["nsp_accuracy"], "a coin", 0.5))
+    return rows
 
 
 def write_results(
@@ -49,17 +70,15 @@ def write_results(
 ) -> dict[str, Comparison]:
     """Measures a model on each table that has labels, and writes what there is to see into a run's folder.
 
-    Args:
-        tables: the validation table, and the test table if it is to be predicted.
-        data: the rows of these tables and of training.
-        texts: the tables' columns of text.
+    `tables` are the validation table and the test table, if there is one to predict; `data` has those and the rows of
+    training, and `texts` are the columns of text.
     """
     results = {}
     for split, table in tables.items():
-        logits, truth = predict(model, data[split], accelerator), data[split].labels
+        logits, truth = classification.predict(model, data[split], accelerator), data[split].labels
         if truth is not None:
-            results[split] = with_baseline(logits, truth, data["train"].labels, labels.names)
-            accelerator.print(f"{table.name}:\n{format_comparison(results[split], 'training')}")
+            results[split] = classification.with_baseline(logits, truth, data["train"].labels, labels.names)
+            accelerator.print(f"{table.name}:\n{classification.format_comparison(results[split], 'training')}")
         if not accelerator.is_main_process:
             continue
         if split == "test":
@@ -79,9 +98,7 @@ def write_predictions(
 ) -> None:
     """Writes a CSV file: a table's texts, its labels if it has any, what was predicted, and each class's probability.
 
-    Args:
-        texts: the columns of text.
-        rows: the rows of the table that have logits; the others have no word, and their predictions stay empty.
+    `rows` are those of the table that have logits; the others have no word, and their predictions stay empty.
     """
     given = {name: table.rows[name][:] for name in texts}
     if labels.column in table.rows.column_names:
@@ -91,7 +108,7 @@ def write_predictions(
     unfinished = path.with_suffix(".unfinished")
     # pandas quotes a text for a lone "\r" only if the ends of lines have one.
     pd.concat([pd.DataFrame(given), predicted], axis=1).to_csv(unfinished, index=False, lineterminator="\r\n")
-    os.replace(unfinished, path)
+    unfinished.replace(path)
 
 
 def predictions(logits: Tensor, labels: Labels) -> dict[str, list[str]]:
@@ -127,7 +144,7 @@ def write_finetuning_card(
     ]
     baseline = f"{BASELINES[labels.problem_type]} in training"
     rows = [
-        (split, CARD_NAMES[name], comparison["model"][name], baseline, comparison["baseline"][name])
+        (split, CARD_NAMES.get(name, name), comparison["model"][name], baseline, comparison["baseline"][name])
         for split, comparison in results.items()
         for name in METRICS[labels.problem_type]
         if name != "loss" or labels.problem_type == REGRESSION
