@@ -20,7 +20,7 @@ def write(folder: Path, step: str = "pretrain", **options: str) -> str:
     kind = {"pretrain": PretrainOptions, "finetune": FinetuneOptions}[step]
     folder.mkdir(exist_ok=True)
     model = SimpleNamespace(config=ToyBertConfig(vocab_size=1234), parameters=nn.Linear(9, 9).parameters)
-    results = [("validation", "accuracy", 0.87654, "a coin", 0.5), ("test", "mean squared error", 0.2, "the mean", 2)]
+    results = [("validation", "accuracy", 0.87654, "a coin", 0.5), ("test", "loss", 0.2, "the mean", 2)]
     run = kind(output_dir=str(folder), **options)
     write_card(step, model, run, Progress(step=77, seconds=8.4), ["12 documents"], results)
     return (folder / "README.md").read_text(encoding="utf-8")

@@ -17,7 +17,6 @@ from toybert.train.hub.folders import (
     CODE,
     ROOT,
     check_checkpoint,
-    check_revision,
     load_config,
     longest_input,
     read_json,
@@ -36,8 +35,7 @@ def fetch(source: str | Path, revision: str | None) -> Path:
         ValueError: there is a revision, and the source is no id on the Hub.
         OSError: there is no such source.
     """
-    check_checkpoint(source)
-    check_revision(source, revision)
+    check_checkpoint(source, revision)
     if Path(source).is_dir():
         return Path(source)
     folder = Path(snapshot_download(str(source), revision=revision, allow_patterns=[*SETTINGS, *WEIGHTS]))

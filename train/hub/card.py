@@ -13,12 +13,14 @@ from toybert.train.hub.folders import is_hub_id
 
 MARK = "<!-- Written by toybert.train. Take this line out to make the card your own: it is then left as it is. -->"
 TASKS = {"pretrain": "fill-mask", "finetune": "text-classification"}  # of each script, as the Hub calls them
-METRIC_TYPES = {  # what the Hub calls a figure, where it is not accuracy
-    "mean squared error": "mse",
-    "macro-F1": "f1",
-    "micro-F1": "f1",
-    "correlation (Pearson's)": "pearsonr",
-    "correlation of the ranks (Spearman's)": "spearmanr",
+TAGS = ["bert", "toybert", "custom_code"]
+FIGURES = {  # what the card and the Hub call a figure; one that is not here is an accuracy, with a name for the card
+    "macro_f1": ("macro-F1", "f1"),
+    "micro_f1": ("micro-F1", "f1"),
+    "exact_match": ("all labels right", "accuracy"),
+    "loss": ("mean squared error", "mse"),  # of a regression; the loss of a classifier is not on the card
+    "pearson": ("correlation (Pearson's)", "pearsonr"),
+    "spearman": ("correlation of the ranks (Spearman's)", "spearmanr"),
 }
 Result = tuple[str, str, float, str, float]  # a split, a figure's name and value, its baseline and that one's value
 
@@ -27,11 +29,6 @@ def shown(path: str) -> str:
     """Returns a path as others may see it: from the working directory if it lies in there, or else its last part."""
     relative = os.path.relpath(path)  # leaves a Hub id as it is
     return Path(path).resolve().name if relative == "." or relative.startswith("..") else relative
-
-
-def base_model(path: str | Path) -> str | None:
-    """Returns the id of a model on the Hub; None for a folder, which means nothing to others."""
-    return str(path) if is_hub_id(path) else None
 
 
 def command(step: str, options: Any) -> str:
@@ -54,11 +51,6 @@ def code(text: str) -> str:
     return "`" + " ".join(text.split()).replace("`", "'") + "`"
 
 
-def figure(name: str, value: float) -> str:
-    """Writes a figure: most are shares."""
-    return f"{value:.3f}" if METRIC_TYPES.get(name) in ("mse", "pearsonr", "spearmanr") else f"{value:.1%}"
-
-
 def fill(path: Path, template: str, head: ModelCardData, **values: Any) -> None:
     """Writes a card from one of the templates beside this file."""
     where, name = Path(__file__).with_name(template), path.parent.resolve().name
@@ -67,49 +59,36 @@ def fill(path: Path, template: str, head: ModelCardData, **values: Any) -> None:
 
 
 def write_card(step: str, model: Any, options: Any, progress: Any, data: list[str], results: list[Result]) -> None:
-    """Writes README.md into a run's folder, unless one is there that a person wrote.
+    """Writes README.md into the folder of a run (pretrain or finetune), unless one is there that a person wrote.
 
-    Args:
-        step: pretrain or finetune.
-        data: sentences on what the run learnt from.
-        results: the figures, in the order of the table.
+    `data` are sentences on what the run learnt from, and `results` the figures, in the order of the table.
     """
     path = Path(options.output_dir) / "README.md"
     if path.exists() and MARK not in path.read_text(encoding="utf-8"):
         print(f"left {path} as it is: somebody has written it")
         return
     corpus = Path(getattr(options, "train_file", None) or options.corpus).name
-    figures = [
-        EvalResult(
+    figures, rows = [], []
+    for split, name, value, baseline, its in results:
+        title, kind = FIGURES.get(name, (name, "accuracy"))
+        form = ".3f" if kind in ("mse", "pearsonr", "spearmanr") else ".1%"
+        rows.append((f"{split}: {title}", f"{value:{form}}", f"{baseline} {its:{form}}"))
+        figures.append(EvalResult(
             task_type=TASKS[step], dataset_type=corpus, dataset_name=corpus, dataset_split=split,
-            metric_type=METRIC_TYPES.get(name, "accuracy"), metric_name=name, metric_value=round(value, 4),
-        )
-        for split, name, value, _, _ in results
-    ]  # fmt: skip
+            metric_type=kind, metric_name=title, metric_value=round(value, 4),
+        ))  # fmt: skip
     head = ModelCardData(
-        library_name="transformers", pipeline_tag=TASKS[step], tags=["bert", "toybert", "custom_code"],
+        library_name="transformers", pipeline_tag=TASKS[step], tags=TAGS,
         model_name=path.parent.resolve().name, eval_results=figures,
-        base_model=base_model(options.model) if step == "finetune" else None,
+        base_model=options.model if step == "finetune" and is_hub_id(options.model) else None,  # a folder says nothing
     )  # fmt: skip
     fill(
-        path,
-        "card_template.md",
-        head,
-        mark=MARK,
-        config=model.config,
+        path, "card_template.md", head,
+        mark=MARK, config=model.config, options=options, progress=progress, data=data, results=rows,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
-        options=options,
-        where=options.repo_id or shown(options.output_dir),
-        data=data,
-        results=[
-            (f"{split}: {name}", figure(name, value), f"{baseline} {figure(name, its)}")
-            for split, name, value, baseline, its in results
-        ],
-        command=command(step, options),
-        progress=progress,
-        torch=version("torch"),
-        transformers=version("transformers"),
-    )
+        where=options.repo_id or shown(options.output_dir), command=command(step, options),
+        torch=version("torch"), transformers=version("transformers"),
+    )  # fmt: skip
 
 
 def write_conversion_card(
@@ -117,7 +96,7 @@ def write_conversion_card(
 ) -> None:
     """Writes README.md into a converted folder: what it was made from, and how."""
     to_bert = config.model_type == "bert"
-    tags = ["bert"] if to_bert else ["bert", "toybert", "custom_code"]
-    head = ModelCardData(library_name="transformers", base_model=base_model(source), tags=tags)
+    tags, base = ["bert"] if to_bert else TAGS, str(source) if is_hub_id(source) else None
+    head = ModelCardData(library_name="transformers", base_model=base, tags=tags)
     values = {"source": shown(str(source)), "revision": revision, "to_bert": to_bert, "left_out": left_out}
     fill(folder / "README.md", "conversion_template.md", head, **values)

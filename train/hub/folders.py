@@ -17,12 +17,9 @@ CODE = ("configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert
 
 @contextmanager
 def reading(what: str | Path) -> Iterator[None]:
-    """Turns whatever the libraries raise at a damaged file into a ValueError that names the file.
+    """Turns whatever the libraries raise at a damaged file into a ValueError that names it by `what`.
 
     An error of the system or of the network stays an OSError, and names it too.
-
-    Args:
-        what: the file or the folder, as the message is to name it.
     """
     try:
         yield
@@ -35,12 +32,7 @@ def reading(what: str | Path) -> Iterator[None]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Reads a file that holds a JSON object.
-
-    Raises:
-        OSError: there is no such file.
-        ValueError: the file holds something else.
-    """
+    """Reads a file that must hold a JSON object."""
     with reading(path):
         found = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(found, dict):
@@ -53,36 +45,21 @@ def is_hub_id(name: str | Path) -> bool:
     return not Path(name).exists() and str(name).count("/") == 1 and str(name)[0] not in "./"
 
 
-def check_checkpoint(folder: str | Path) -> None:
-    """Refuses a local folder that holds no checkpoint; the library looks for what may be a Hub id.
-
-    Raises:
-        FileNotFoundError: the folder is missing, or has no config.json.
-    """
-    if not is_hub_id(folder) and not (Path(folder) / "config.json").is_file():
-        raise FileNotFoundError(f"{folder} is no checkpoint: it has no config.json")
-
-
-def check_revision(source: str | Path, revision: str | None) -> None:
-    """Refuses a revision of a folder: only what is on the Hub has revisions.
-
-    Raises:
-        ValueError: the source is no id on the Hub.
-    """
+def check_checkpoint(source: str | Path, revision: str | None = None) -> None:
+    """Refuses a local folder that holds no checkpoint, or a revision of it; the library looks for what has a Hub id."""
     if revision and not is_hub_id(source):
         raise ValueError(f"{source} is a folder, and revision {revision} needs an id on the Hub")
+    if not is_hub_id(source) and not (Path(source) / "config.json").is_file():
+        raise FileNotFoundError(f"{source} is no checkpoint: it has no config.json")
 
 
 def pinned(checkpoint: str, revision: str | None) -> str:
-    """Returns where a checkpoint is: with a revision, the folder of the Hub's files at that commit, tag or branch.
-
-    Raises:
-        ValueError: there is a revision, and the checkpoint is no id on the Hub.
-        OSError: the Hub has no such revision.
-    """
-    check_revision(checkpoint, revision)
+    """Returns where a checkpoint is: with a revision, the folder of the Hub's files at that commit, tag or branch."""
+    if not revision:
+        return checkpoint
+    check_checkpoint(checkpoint, revision)
     loaded = [*CODE, "*.json", "vocab.txt", "*.safetensors"]
-    return snapshot_download(checkpoint, revision=revision, allow_patterns=loaded) if revision else checkpoint
+    return snapshot_download(checkpoint, revision=revision, allow_patterns=loaded)
 
 
 def locate(folder: str | Path) -> tuple[str, dict[str, Any]]:
@@ -131,11 +108,7 @@ def load_model(auto_class: Any, folder: str | Path, **changes: Any) -> Any:
 
 
 def check_vocabulary(tokenizer: PreTrainedTokenizerBase, config: Any, folder: str | Path) -> None:
-    """Refuses a checkpoint whose tokenizer does not fit its model.
-
-    Raises:
-        ValueError: the tokenizer has more tokens than the model.
-    """
+    """Refuses a checkpoint whose tokenizer has more tokens than its model."""
     if len(tokenizer) > config.vocab_size:  # fewer is common: sizes are rounded up for speed
         raise ValueError(f"in {folder} the tokenizer has {len(tokenizer)} tokens and the model {config.vocab_size}")
 
@@ -151,10 +124,8 @@ def save_hub_folder(
     """Saves a model, its tokenizer and its code into a folder, which loads by itself with trust_remote_code.
 
     Every file is written elsewhere first and then moved into place, so that an interruption leaves no half of a file.
-
-    Args:
-        weights: the model's weights, where it does not hold all of them itself.
-        restored: configuration fields that the run had changed for itself, with the values to save.
+    `weights` are the model's, where it does not hold all of them itself; `restored` has the values to save of fields of
+    its configuration that the run had changed for itself.
     """
     for name, value in restored.items():
         setattr(model.config, name, value)

@@ -45,12 +45,7 @@ LAYER = re.compile(r"bert\.(?:layers|encoder\.layer)\.(\d+)\.")
 
 
 def find_kind(config: Any, names: Iterable[str], source: str | Path) -> str | None:
-    """Returns the name of the source's class without `Bert`, or None if the class is not one of the library's.
-
-    Raises:
-        ValueError: `architectures` is no list of names; or it names no class of the library, and the source has a head
-            that could belong to several classes.
-    """
+    """Returns the name of the source's class without `Bert`, or None if the class is not one of the library's."""
     named = config.architectures or ["no class"]
     if not isinstance(named, list) or not isinstance(named[0], str):
         raise ValueError(f"architectures is {named!r} in the config.json of {source}, not a list of names")
@@ -99,11 +94,8 @@ def translate(tensors: dict[str, Tensor], config: Any, to_bert: bool) -> dict[st
     names = pairs_of_names(config.num_hidden_layers)
     if not to_bert:
         names = {theirs: ours for ours, theirs in names.items()}
-    translated = {
-        new: tensors[old].flip(0) if old.startswith(SWAPPED) else tensors[old]
-        for old, new in names.items()
-        if old in tensors
-    }
+    known = {new: old for old, new in names.items() if old in tensors}
+    translated = {new: tensors[old].flip(0) if old.startswith(SWAPPED) else tensors[old] for new, old in known.items()}
     if config.tie_word_embeddings:  # the decoder's weight is the embedding then, and BERT's second bias is the first
         translated.pop("cls.predictions.decoder.weight" if to_bert else "mlm_head.decoder.weight", None)
     elif to_bert and "mlm_head.decoder.bias" in tensors:
@@ -137,15 +129,10 @@ def shapes_of(kind: str, config: BertConfig) -> dict[str, tuple[int, ...]]:
 def check_tensors(
     tensors: dict[str, Tensor], config: BertConfig, to_bert: bool, source: str | Path, kind: str | None
 ) -> list[str]:
-    """Refuses tensors that do not fit the configuration, and returns the names of those that have no place in it.
+    """Refuses tensors that do not fit stock BERT's configuration; returns the names of those with no place in it.
 
-    Args:
-        config: the stock BERT's.
-        kind: the class without `Bert`: all of its tensors must be there, except that a bare model needs no pooler.
-            None stands for an unknown class, which must hold at least a bare model.
-
-    Raises:
-        ValueError: one is missing, has another shape, or is of a layer that the configuration does not count.
+    All tensors of the class `Bert{kind}` must be there, except that a bare model needs no pooler; of an unknown class,
+    None, at least those of a bare model.
     """
     least, most = kind or "Model", kind if kind in TASKS else "ForPreTraining"
     layers = config.num_hidden_layers

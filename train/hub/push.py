@@ -7,27 +7,13 @@ from huggingface_hub import CommitOperationAdd, HfApi
 
 from toybert.train.hub.folders import CODE
 
+SETTINGS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 # What `push` uploads from the folder of a run.
-UPLOADED = (
-    *CODE,
-    "README.md",
-    "config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "model.safetensors",
-    "history.json",
-    "results.json",
-    "figures/*.png",
-)
+UPLOADED = (*CODE, *SETTINGS, "README.md", "model.safetensors", "history.json", "results.json", "figures/*.png")
 
 
 def check_login() -> None:
-    """Refuses an upload that can only fail, before a run begins.
-
-    Raises:
-        OSError: there is no login, or no network.
-    """
+    """Refuses an upload that can only fail for want of a login or a network, before a run begins."""
     try:
         HfApi().whoami()
     except Exception as error:  # as in `push`
@@ -40,14 +26,9 @@ def why(error: Exception) -> str:
 
 
 def push(folder: Path, repo_id: str, patterns: Sequence[str] = UPLOADED, private: bool = False) -> None:
-    """Uploads files of a folder as one commit; what else happens to lie there, such as checkpoints, stays.
+    """Uploads the files of a folder that match some patterns as one commit; a repository made now may be private.
 
-    Args:
-        patterns: the names of the files in the folder, or patterns that match them.
-        private: whether a repository that is made now is private.
-
-    Raises:
-        OSError: there is no login, no network, or no right to write. The folder is unharmed.
+    Whatever fails, be it the login, the network or the right to write, becomes an OSError. The folder is unharmed.
     """
     api = HfApi()
     try:

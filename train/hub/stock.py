@@ -24,12 +24,7 @@ def load_pickle(path: Path) -> dict[str, Tensor]:
 
 
 def load_tensors(folder: Path) -> dict[str, Tensor]:
-    """Reads a folder's tensors, each of the type that it was saved with; returns none if there are no weights.
-
-    Raises:
-        OSError: a part of the weights is missing.
-        ValueError: a file is damaged, or is a pickle of more than tensors.
-    """
+    """Reads a folder's tensors, each of the type that it was saved with; returns none if there are no weights."""
     for name, load in (("model.safetensors", load_file), ("pytorch_model.bin", load_pickle)):
         parts, index = [folder / name], folder / f"{name}.index.json"
         if not parts[0].is_file():

@@ -16,10 +16,12 @@ from toybert.train.data.masking import IGNORED
 
 MOST_FEATURES = 2**22  # of pairs of words; in a vocabulary of over 2,048 words, some pairs share a feature
 MOST_PAIRS = 50_000  # true ones, and as many false: each is a Python object, and a linear model gains nothing from more
+SMOOTHING = 0.1  # occurrences that each pair of neighbours has beyond those counted, shared out by the words' frequency
 C_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)  # inverse strengths of regularisation to choose from on validation data
 WORD = r"\w+|[^\w\s]"  # what the tokenizer takes for a word
 
 Pairs = list[tuple[np.ndarray, np.ndarray]]  # the ids of A and of B
+Labelled = tuple[Sequence[str], Sequence[int]]  # texts and their labels
 
 
 def unmasked(dataset: MaskedDataset, rows: Sequence[int], size: int = 1024) -> Iterator[tuple[np.ndarray, Batch]]:
@@ -36,7 +38,7 @@ class NeighbourCounts:
     advantage over the model: it sees both neighbours even where they are masked.
     """
 
-    def __init__(self, training: MaskedDataset, smoothing: float = 0.1):
+    def __init__(self, training: MaskedDataset):
         V = training.vocab_size
         self.bigrams = csr_matrix((V, V))  # a large vocabulary's would not fit into memory
         words = np.zeros(V)
@@ -49,7 +51,6 @@ class NeighbourCounts:
         words[training.special_ids] = 0  # never a target
         self.frequency = (words + 1e-3) / (words + 1e-3).sum()
         self.counts = np.asarray(self.bigrams.sum(1)).ravel()  # how often each word is followed by one
-        self.smoothing = smoothing
 
     def unigram(self) -> int:
         """Returns the most frequent word."""
@@ -57,9 +58,9 @@ class NeighbourCounts:
 
     def between(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Returns the likeliest word between each pair of neighbours."""
-        after = self.bigrams[left].toarray() + self.smoothing * self.frequency  # (N, V): c(l, w)
-        before = self.before[right].toarray() + self.smoothing * self.frequency[right][:, None]  # (N, V): c(w, r)
-        return (after * before / (self.counts + self.smoothing)).argmax(1)
+        after = self.bigrams[left].toarray() + SMOOTHING * self.frequency  # (N, V): c(l, w)
+        before = self.before[right].toarray() + SMOOTHING * self.frequency[right][:, None]  # (N, V): c(w, r)
+        return (after * before / (self.counts + SMOOTHING)).argmax(1)
 
 
 def masked_word_baselines(training: MaskedDataset, held_out: MaskedDataset, content: np.ndarray) -> dict[str, float]:
@@ -152,11 +153,7 @@ def ordered_pairs(text: str) -> list[str]:
     return found + [f"{a} {b}" for a, b in combinations(found, 2)]
 
 
-def text_baselines(
-    train: tuple[Sequence[str], Sequence[int]],
-    validation: tuple[Sequence[str], Sequence[int]],
-    test: tuple[Sequence[str], Sequence[int]],
-) -> dict[str, float]:
+def text_baselines(train: Labelled, validation: Labelled, test: Labelled) -> dict[str, float]:
     """Measures the commonest label, and logistic regression on three kinds of features, on the test texts.
 
     The features are words, words and bigrams, and words and all ordered pairs of words, however far apart. The

@@ -25,6 +25,7 @@ MOST_MARKED = 50  # points of a line: more would hide it
 def save(figure: Any, path: Path) -> None:
     """Writes a figure as a PNG, making its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    figure.tight_layout()
     figure.savefig(path, dpi=120, bbox_inches="tight")
     plt.close(figure)
 
@@ -135,7 +136,6 @@ def plot_attention(model: Any, tokenizer: PreTrainedTokenizerBase, first: str, s
         axes.set_yticks(range(len(words)), words, fontsize=6)
     figure.supxlabel("attended to")
     figure.supylabel("attending")
-    figure.tight_layout()
     save(figure, path)
 
 
@@ -166,5 +166,4 @@ def plot_neighbours(model: Any, tokenizer: PreTrainedTokenizerBase, words: list[
         axes.barh(names, values, color="tab:blue")
         axes.set(title=word, xlim=(0, 1))
     figure.supxlabel("cosine of the token embeddings")
-    figure.tight_layout()
     save(figure, path)

@@ -59,14 +59,12 @@ def pretraining_report(
     with accelerator.main_process_first():  # the others find in the cache what it tokenised
         training, test = dataset("train"), dataset("test")
     figures = evaluate_pretraining(model, evaluation_loader(test, accelerator), accelerator, content)
-    mlm = {name: figures[f"mlm_{name}"] for name in ("loss", "accuracy")}
-    nsp = {name: figures[f"nsp_{name}"] for name in ("loss", "accuracy") if pairs}
+    mlm, nsp = ({name: figures.get(f"{task}_{name}") for name in ("loss", "accuracy")} for task in ("mlm", "nsp"))
     unseen_rows = test.rows_without(training.sentences)
     mlm |= {"content_accuracy": figures["content_accuracy"], "unseen_share": len(unseen_rows) / len(test)}
     if len(unseen_rows):
         unseen = evaluate_pretraining(model, evaluation_loader(test, accelerator, unseen_rows), accelerator)
-        mlm["unseen_accuracy"] = unseen["mlm_accuracy"]
-        nsp |= {"unseen_accuracy": unseen["nsp_accuracy"]} if pairs else {}
+        mlm["unseen_accuracy"], nsp["unseen_accuracy"] = unseen["mlm_accuracy"], unseen.get("nsp_accuracy")
     results: dict[str, Any] = {"mlm": {**mlm, **masked_word_baselines(training, test, content)}}
     if pairs:
         held_out, related = {"": test}, related_documents(corpus["test"])

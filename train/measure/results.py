@@ -21,15 +21,6 @@ from toybert.train.measure import classification
 from toybert.train.measure.classification import BASELINES, METRICS, Comparison
 from toybert.train.measure.plots import MOST_CLASSES, plot_confusion
 
-CARD_NAMES = {  # where they are not those of METRICS
-    "macro_f1": "macro-F1",
-    "micro_f1": "micro-F1",
-    "exact_match": "all labels right",
-    "loss": "mean squared error",  # of a regression; the loss of a classifier is not on the card
-    "pearson": "correlation (Pearson's)",
-    "spearman": "correlation of the ranks (Spearman's)",
-}
-
 
 def describe(text: TokenisedText, training: MaskedDataset, validation: MaskedDataset, options: Any) -> list[str]:
     """Says in sentences what pre-training learns from, what is held out, and what of the text it does not use."""
@@ -144,7 +135,7 @@ def write_finetuning_card(
     ]
     baseline = f"{BASELINES[labels.problem_type]} in training"
     rows = [
-        (split, CARD_NAMES.get(name, name), comparison["model"][name], baseline, comparison["baseline"][name])
+        (split, name, comparison["model"][name], baseline, comparison["baseline"][name])
         for split, comparison in results.items()
         for name in METRICS[labels.problem_type]
         if name != "loss" or labels.problem_type == REGRESSION
