@@ -46,7 +46,7 @@ def is_hub_id(name: str | Path) -> bool:
 
 
 def check_checkpoint(source: str | Path, revision: str | None = None) -> None:
-    """Refuses a local folder that holds no checkpoint, or a revision of it; the library looks for what has a Hub id."""
+    """Refuses a local folder without a checkpoint, and a revision of any folder; the library looks for a Hub id."""
     if revision and not is_hub_id(source):
         raise ValueError(f"{source} is a folder, and revision {revision} needs an id on the Hub")
     if not is_hub_id(source) and not (Path(source) / "config.json").is_file():

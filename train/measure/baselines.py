@@ -16,7 +16,7 @@ from toybert.train.data.masking import IGNORED
 
 MOST_FEATURES = 2**22  # of pairs of words; in a vocabulary of over 2,048 words, some pairs share a feature
 MOST_PAIRS = 50_000  # true ones, and as many false: each is a Python object, and a linear model gains nothing from more
-SMOOTHING = 0.1  # occurrences that each pair of neighbours has beyond those counted, shared out by the words' frequency
+SMOOTHING = 0.1  # occurrences added to those of each word, shared out by the frequency of its neighbours
 C_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)  # inverse strengths of regularisation to choose from on validation data
 WORD = r"\w+|[^\w\s]"  # what the tokenizer takes for a word
 
