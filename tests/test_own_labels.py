@@ -27,8 +27,8 @@ from toybert.train.data.tables import Table, load_tables, stratified_split
 from toybert.train.data.tables import load_file as load_table_file
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.loop.best import Best
+from toybert.train.measure import plots
 from toybert.train.measure.classification import compute_metrics, format_comparison, with_baseline
-from toybert.train.measure.plots import plot_confusion, plt
 
 COLOURS = ("the house was red.", "the house was green.", "the house was old.")
 
@@ -360,11 +360,20 @@ def test_the_baseline_says_what_is_commonest_in_training() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 20])
-def test_a_confusion_matrix_of_long_names_is_drawn(tmp_path: Path, classes: int) -> None:
+def test_a_confusion_matrix_of_long_names_is_drawn(
+    classes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+    save = plots.save
+    monkeypatch.setattr(plots, "save", lambda figure, path: drawn.append(figure) or save(figure, path))
     names = [f"a class with a very long name, ${i}_x and éß" for i in range(classes)]
     truth = torch.arange(classes).repeat(3)
-    plot_confusion(truth, truth.roll(1), names, tmp_path / "confusion.png")
-    assert plt.imread(tmp_path / "confusion.png").std() > 0.01
+    plots.plot_confusion(truth, truth.roll(1), names, tmp_path / "confusion.png")
+    axes = drawn[0].axes[0]
+    shares = np.roll(np.eye(classes), -1, axis=1)  # each class is taken for the one before it
+    np.testing.assert_array_equal(axes.images[0].get_array(), shares)
+    assert [text.get_text() for text in axes.texts] == [str(int(3 * share)) for share in shares.flat]
+    assert (tmp_path / "confusion.png").is_file()
 
 
 # Runs
@@ -389,7 +398,7 @@ def test_a_run_keeps_names_measures_and_predicts(run: Callable, tmp_path: Path, 
     results = json.loads((folder / "results.json").read_text())
     assert results["validation"]["model"]["accuracy"] == pytest.approx(figures["accuracy"])
     assert results["validation"]["baseline"]["accuracy"] == pytest.approx(1 / 3, abs=0.1)
-    assert (folder / "figures" / "confusion.png").stat().st_size > 5000
+    assert {path.name for path in (folder / "figures").iterdir()} == {"confusion.png", "finetuning.png"}
     with open(folder / "predictions.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["what"] for row in rows] == ["the house was red.", "", 'the house, was "old".']
@@ -417,7 +426,7 @@ def test_several_labels_a_text_are_learnt(run: Callable, tmp_path: Path) -> None
     header, first = (tmp_path / "run" / "predictions.csv").read_text().splitlines()[:2]
     assert header == "text,label,predicted,p(cool),p(hot)"
     assert first.startswith("the house was red.,hot,")
-    assert not (tmp_path / "run" / "figures" / "confusion.png").exists()
+    assert [path.name for path in (tmp_path / "run" / "figures").iterdir()] == ["finetuning.png"]
 
 
 @pytest.mark.parametrize("separator", [None, ";"])

@@ -370,7 +370,6 @@ def test_masked_words_alone_need_no_head_for_pairs(masked_run: Path) -> None:
     card = (masked_run / "README.md").read_text(encoding="utf-8")
     assert "next sentence |" not in card
     assert "It learnt masked words alone" in card
-    assert (masked_run / "figures" / "pretraining.png").stat().st_size > 5_000
 
 
 def test_word_pieces_are_a_stock_tokenizer_that_knows_new_words(masked_run: Path) -> None:
@@ -560,7 +559,7 @@ def test_bert_base_is_a_matter_of_options() -> None:
 def test_rare_words_are_unknown_where_it_is_asked(text_file: str) -> None:
     rows = load_whole(text_file).training["sentences"]
     words = {word for word in learn_tokenizer("word", rows, 500, 20, 64).get_vocab() if word[0] != "["}
-    assert words == {"the", "number", "is", ".", "red", "old", "here", "a", "b"} - ({"a", "b"} - words)
+    assert words == {"the", "number", "is", ".", "red", "old", "here", "a", "b"}
 
 
 def test_a_vocabulary_smaller_than_the_alphabet_is_refused(text_file: str) -> None:
@@ -706,11 +705,13 @@ def test_files_of_a_folder_that_are_not_read_are_named(
 def test_of_a_large_text_one_sees_how_far_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    corpus = write(tmp_path / "mine.txt", TEXT + "\n\n" + "some more\nof it")  # as no other test has read it
-    monkeypatch.setattr(documents, "LARGE", 1)
+    small, large = (write(tmp_path / name, f"{TEXT}\n\nof {name}\nalone") for name in ("small.txt", "large.txt"))
     datasets.disable_progress_bars()
     try:
-        load(corpus)
-        assert "examples/s" in capsys.readouterr().err
+        load(small)
+        assert capsys.readouterr().err == ""
+        monkeypatch.setattr(documents, "LARGE", 1)
+        load(large)
+        assert f"{len(DOCUMENTS) + 1} examples" in capsys.readouterr().err
     finally:
         datasets.enable_progress_bars()

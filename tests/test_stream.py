@@ -1,6 +1,7 @@
 """Claims about text that is streamed: each process reads its part, nothing stays on the disk, a resume is exact."""
 
 import json
+import re
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -210,9 +211,9 @@ def test_late_rows_without_text_are_passed_over_and_counted(
     options = {**OPTIONS, "corpus": str(late(tmp_path, row)), "epochs": 1, "max_steps": 40}
     train_pretraining(PretrainOptions(output_dir=str(tmp_path / "run"), **options))
     said = capsys.readouterr().out
-    count = int(said.split(" rows without text passed over")[0].splitlines()[-1])
-    assert count >= 1
-    assert "rows without text passed over" in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+    (count,) = re.findall(r"^(\d+) rows without text passed over", said, re.MULTILINE)
+    assert int(count) >= 1
+    assert f"{count} rows without text passed over" in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
     batches = read(Path(options["corpus"]), 0, 1)
     whole = list(islice(batches.of_epoch(0, 0), 60))
     place = json.loads(json.dumps(batches.state_dict()["places"][0]))
