@@ -219,6 +219,10 @@ def test_the_whole_story_resumes_where_it_was_interrupted(
     for part in ("mlm", "nsp", "sentiment", "steps"):
         assert again[part] == whole[part]
     assert_same_run(tmp_path / "again" / "sentiment", tmp_path / "whole" / "sentiment")
+    assert {path.relative_to(tmp_path / "again").as_posix() for path in (tmp_path / "again").rglob("*.png")} == {
+        *(f"figures/{name}.png" for name in ("pretraining", "attention", "neighbours")),
+        *(f"sentiment/figures/{name}.png" for name in ("finetuning", "confusion")),
+    }
     with pytest.raises(ValueError, match="needs the --output-dir"):
         story.train_all(story.Options(resume=True))
 
