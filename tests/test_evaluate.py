@@ -97,7 +97,7 @@ def test_without_hiding_the_model_sees_every_word(model: ToyBertForPreTraining, 
 def test_text_without_a_known_word_is_refused(tokenizer: ToyBertTokenizer, model: ToyBertForPreTraining) -> None:
     accelerator = Accelerator()
     unknown = PretrainDataset([["xx", "yy zz"], ["vv", "ww uu tt"]], tokenizer)
-    with pytest.raises(ValueError, match="no word of the text is in the vocabulary"):
+    with pytest.raises(ValueError, match=r"no word .* vocabulary"):
         evaluate_pretraining(model, evaluation_loader(unknown, accelerator), accelerator)
 
 

@@ -130,7 +130,7 @@ def test_a_lone_surrogate_gets_one_clear_error(before: str, lone: str, after: st
         lambda: TOKENIZER([("a", text)]),
         lambda: TOKENIZER(["a", text], is_split_into_words=True),
     ):
-        with pytest.raises(ValueError, match="a text is no string, or has a lone surrogate"):
+        with pytest.raises(ValueError, match="lone surrogate"):
             call()
 
 
