@@ -23,7 +23,7 @@ CORPUS = [{"text": "the cat sat .", "label": 1}, {"text": "it slept .", "label":
 
 
 def fails(main: Callable[[], Any], *arguments: object, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Runs a script that has to fail with exit code 1, and gives its one sentence."""
+    """Runs a script that has to fail with exit code 1, and returns its one sentence."""
     monkeypatch.setattr("sys.argv", ["script", *map(str, arguments)])
     with pytest.raises(SystemExit) as stop:
         cli.run(main)
@@ -48,7 +48,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def checkpoint(whole: Path, tmp_path: Path) -> Path:
-    """Gives a checkpoint that the test may damage."""
+    """Returns a checkpoint that the test may damage."""
     folder = tmp_path / "checkpoint"
     folder.mkdir()
     for path in whole.iterdir():

@@ -57,7 +57,7 @@ ALPHABET = "abcthesaxz1 ABCTHE .,!?'-#[]()~@$%\t\n\u00a0\u3000éÉüßñîσςΣ
 
 
 def make_bert(folder, kind="ForPreTraining", dtype=torch.float32, **changes):
-    """Saves a random BERT of the library's own, none of whose parameters is 0 or 1 everywhere, and gives it."""
+    """Saves a random BERT of the library's own, none of whose parameters is 0 or 1 everywhere, and returns it."""
     torch.manual_seed(0)
     model = getattr(transformers, f"Bert{kind}")(BertConfig(**SIZES, **changes)).to(dtype).eval()
     with torch.no_grad():
@@ -68,7 +68,7 @@ def make_bert(folder, kind="ForPreTraining", dtype=torch.float32, **changes):
 
 
 def answers(folder, kind="ForPreTraining", **how):
-    """Gives what a model answers, loaded by its Auto class."""
+    """Returns what a model answers, loaded by its Auto class."""
     model = getattr(transformers, KINDS[kind]).from_pretrained(folder, **how).eval()
     ids = torch.arange(24).view(2, 12) + 5
     mask = torch.ones_like(ids)
@@ -501,7 +501,7 @@ def make_tokenizer(words=WORDS, **options):
 
 
 def stock(tokenizer, folder):
-    """Gives a word tokenizer as the one that needs no code, saved and loaded."""
+    """Returns a word tokenizer as the one that needs no code, saved and loaded."""
     folder.mkdir(exist_ok=True)
     BertConfig(**SIZES).save_pretrained(folder)
     save_stock_tokenizer(tokenizer, folder)
@@ -510,7 +510,7 @@ def stock(tokenizer, folder):
 
 
 def random_texts(count):
-    """Gives strings of words, marks, spaces and letters of many scripts, in Unicode's NFC form."""
+    """Returns strings of words, marks, spaces and letters of many scripts, in Unicode's NFC form."""
     generator = random.Random(0)
     texts = []
     for _ in range(count):

@@ -44,7 +44,7 @@ def masked(rows: int, length: int, probability: float = 0.15, seed: int = 0) -> 
 
 
 def assert_share(hits: int, trials: int, expected: float) -> None:
-    """Within 5 sigma of a binomial."""
+    """Asserts that a count is within 5 sigma of a binomial's."""
     sigma = (expected * (1 - expected) / trials) ** 0.5
     assert abs(hits / trials - expected) <= 5 * sigma, f"{hits / trials:.4f} of {trials} is not {expected:.4f}"
 

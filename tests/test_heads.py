@@ -54,12 +54,12 @@ POOLER = {"bert.pooler.dense.weight", "bert.pooler.dense.bias"}
 
 @pytest.fixture
 def words(batch: dict[str, Tensor]) -> Tensor:
-    """Gives labels for every third position of the batch, where that isn't padding."""
+    """Returns labels for every third position of the batch, where that isn't padding."""
     return batch["input_ids"].where((torch.arange(12) % 3 == 1) & batch["attention_mask"].bool(), -100)
 
 
 def labels_for(cls: type[PreTrainedModel], words: Tensor) -> dict[str, Tensor]:
-    """Gives what each head learns from, under its forward's names."""
+    """Returns what each head learns from, under its forward's names."""
     classes = torch.tensor([1, 0, 1])
     if cls is ToyBertForPreTraining:
         return {"labels": words, "next_sentence_label": classes}
@@ -71,14 +71,14 @@ def labels_for(cls: type[PreTrainedModel], words: Tensor) -> dict[str, Tensor]:
 
 
 def inputs_for(cls: type[PreTrainedModel], batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Gives the batch in the shape that the class takes: for multiple choice, each row beside the next one."""
+    """Returns the batch in the shape that the class takes: for multiple choice, each row beside the next one."""
     if cls is ToyBertForMultipleChoice:
         return {name: torch.stack([tensor, tensor.roll(-1, 0)], 1) for name, tensor in batch.items()}  # (3, 2, 12)
     return batch
 
 
 def by_hand(logits: Tensor, labels: Tensor) -> Tensor:
-    """Gives the mean of -log p(label) over all labels that aren't -100, one at a time."""
+    """Returns the mean of -log p(label) over all labels that aren't -100, one at a time."""
     rows = zip(logits.flatten(0, -2).double(), labels.flatten().tolist(), strict=True)
     losses = [-row.log_softmax(0)[label] for row, label in rows if label != -100]
     return (sum(losses) / len(losses)).float()
@@ -93,7 +93,7 @@ def mlm_logits(output) -> Tensor:
 
 
 def load(cls: type[PreTrainedModel], folder: Path) -> tuple[PreTrainedModel, set[str], set[str]]:
-    """Gives the model, the names that its file lacks and the names that it has no place for."""
+    """Returns the model, the names that its file lacks and the names that it has no place for."""
     model, info = cls.from_pretrained(folder, output_loading_info=True)
     assert not info["mismatched_keys"]
     assert not info["error_msgs"]

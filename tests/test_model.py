@@ -49,7 +49,7 @@ def small(**changes) -> ToyBertConfig:
 
 
 def noisy(module: nn.Module, seed: int = 0) -> nn.Module:
-    """Gives the module in eval mode with every parameter drawn at random."""
+    """Returns the module in eval mode with every parameter drawn at random."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -62,7 +62,7 @@ def random(*shape: int, seed: int = 1) -> Tensor:
 
 
 def score(output) -> Tensor:
-    """Gives one number that depends on everything that the output holds."""
+    """Returns one number that depends on everything that the output holds."""
     return sum((tensor.float() * random(*tensor.shape)).sum() for tensor in output.to_tuple() if tensor is not None)
 
 
@@ -71,7 +71,7 @@ def gradients(model: nn.Module) -> dict[str, Tensor]:
 
 
 def count_sdpa_calls(monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """Gives a list that grows with each call of torch's attention."""
+    """Returns a list that grows with each call of torch's attention."""
     calls, original = [], F.scaled_dot_product_attention
 
     def counted(*args, **kwargs):

@@ -40,7 +40,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def run(model: str, tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """Gives a function that fine-tunes the tiny model for an epoch, into `tmp_path / "run"`."""
+    """Returns a function that fine-tunes the tiny model for an epoch, into `tmp_path / "run"`."""
 
     def fine_tune(**options: Any) -> dict[str, Any]:
         given = {"output_dir": str(tmp_path / "run"), "model": model, "epochs": 1, "batch_size": 8, "dropout": 0.0}
@@ -50,7 +50,7 @@ def run(model: str, tmp_path: Path) -> Callable[..., dict[str, Any]]:
 
 
 def write(path: Path, text: str | bytes) -> str:
-    """Writes a file as it stands, and gives its path."""
+    """Writes a file as it stands, and returns its path."""
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return str(path)
 
@@ -463,9 +463,9 @@ def test_a_test_file_without_labels_is_predicted_all_the_same(run: Callable, tmp
 
 @pytest.fixture
 def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[tuple[float, float]]], list[torch.Tensor]]:
-    """Gives a function that makes the best epoch be told from accuracies and losses that are made up.
+    """Returns a function that makes the best epoch be told from accuracies and losses that are made up.
 
-    It gives the list of what the classifier's weights are after each epoch.
+    It returns the list of what the classifier's weights are after each epoch.
     """
 
     def make_up(figures: list[tuple[float, float]]) -> list[torch.Tensor]:

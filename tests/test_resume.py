@@ -276,7 +276,7 @@ class Runs:
 
 
 def kill_when(process: BaseProcess, happens: Callable[[], bool]) -> bool:
-    """Kills a process as soon as something happens; False if it ended before."""
+    """Kills a process as soon as something happens; returns False if it ended before."""
     while process.is_alive():
         if happens():
             process.kill()

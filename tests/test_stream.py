@@ -197,7 +197,7 @@ def test_what_can_not_be_streamed_is_refused(corpora: dict[str, Path], tmp_path:
 
 
 def late(folder: Path, row: str) -> Path:
-    """A table whose first rows, those that are looked at beforehand, have text and whose last one but some has not."""
+    """Writes a table in which one row has no text; it comes after the rows that are looked at beforehand."""
     lines = [json.dumps({"sentences": story(number)}) for number in range(90)]
     (folder / "mine.jsonl").write_text("\n".join([*lines[:70], row, *lines[70:]]), encoding="utf-8")
     return folder / "mine.jsonl"

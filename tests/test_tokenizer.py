@@ -45,7 +45,7 @@ def learnt() -> ToyBertTokenizer:
 
 @pytest.fixture
 def tokenizer(learnt: ToyBertTokenizer) -> ToyBertTokenizer:
-    """Gives a tokenizer that the test may change."""
+    """Returns a tokenizer that the test may change."""
     return copy.deepcopy(learnt)
 
 
