@@ -42,7 +42,7 @@ def load(auto_class, folder=ROOT, **options):
 
 
 def answers_of_the_shipped_checkpoints():
-    """Returns some of what the shipped models answer, in float64: there it is the same on every machine to ten digits."""
+    """Returns some of what the shipped models answer, in float64: so it is the same on every machine to ten digits."""
     tokenizer = load("AutoTokenizer")
     batch = tokenizer(FIRST, SECOND, padding=True, return_tensors="pt")
     shorter = load("AutoTokenizer", subfolder="sentiment")(FIRST, padding=True, return_tensors="pt")
