@@ -32,7 +32,7 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture
 def make() -> Callable[..., PreTrainedModel]:
-    """Gives a function that builds a small model in eval mode, every parameter of which matters.
+    """Returns a function that builds a small model in eval mode, every parameter of which matters.
 
     A fresh model has zero biases and nearly uniform attention, and would hide what is wrong with either.
     """
@@ -58,7 +58,7 @@ def stir(model: nn.Module) -> None:
 
 @pytest.fixture
 def batch() -> dict[str, Tensor]:
-    """Gives three rows of 12, 9 and 5 tokens, padded to 12, each of two segments."""
+    """Returns three rows of 12, 9 and 5 tokens, padded to 12, each of two segments."""
     lengths, S = torch.tensor([12, 9, 5]), 12
     generator = torch.Generator().manual_seed(0)
     mask = (torch.arange(S) < lengths[:, None]).long()

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CODE = ("configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert.py")
 SMALL = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "initializer_range": 0.1}
 
-# Hides packages from a process, as if they were not installed: an import fails, and `find_spec` gives None.
+# Hides packages from a process, as if they were not installed: an import fails, and `find_spec` returns None.
 WITHOUT = """
 import json, sys
 
@@ -83,7 +83,7 @@ def run_alone(
 
 
 def download(requirement: str, *options: str) -> Path:
-    """Gives the folder of a package's files, from a cache in the user's home or else, by pip, from PyPI.
+    """Returns the folder of a package's files, from a cache in the user's home or else, by pip, from PyPI.
 
     Args:
         requirement: the package, `==` and the version.
@@ -114,7 +114,7 @@ def download(requirement: str, *options: str) -> Path:
 
 
 def history(folder: Path) -> dict[str, Any]:
-    """What a run has logged, save how long it took."""
+    """Returns what a run has logged, but for how long it took."""
     return {k: v for k, v in json.loads((folder / "history.json").read_text()).items() if k != "seconds"}
 
 

@@ -69,14 +69,14 @@ class Repository:
     refs: dict[str, str] = field(default_factory=dict)
 
     def commit(self, files: dict[str, File], branch: str = "main") -> str:
-        """Keeps a folder as the branch's last commit and gives its id."""
+        """Keeps a folder as the branch's last commit and returns its id."""
         facts = [len(self.commits), sorted((path, file.oid) for path, file in files.items())]
         sha = hashlib.sha1(json.dumps(facts).encode()).hexdigest()
         self.commits[sha], self.refs[branch] = files, sha
         return sha
 
     def files(self, revision: str = "main") -> dict[str, File]:
-        """Gives the folder that a branch, a tag or a commit's id stands for."""
+        """Returns the folder that a branch, a tag or a commit's id stands for."""
         return self.commits[self.refs.get(revision, revision)]
 
 
@@ -180,7 +180,7 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = handle_request  # noqa: N815
 
     def user(self) -> str | None:
-        """Gives the token's owner; a token that nobody has is refused even where none is needed."""
+        """Returns the token's owner; a token that nobody has is refused even where none is needed."""
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         if token and token not in USERS:
             raise RefusedError(401, "Invalid credentials in Authorization header")
@@ -300,7 +300,7 @@ class Handler(BaseHTTPRequestHandler):
         return 302, {**headers, "Location": elsewhere, "X-Linked-Size": size, "X-Linked-Etag": f'"{file.oid}"'}, b""
 
     def part(self, content: bytes, headers: dict[str, str]):
-        """Gives a file, or what the client still lacks of it."""
+        """Returns a file, or what the client still lacks of it."""
         begin = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
         if not begin or self.command == "HEAD":
             return 200, {**headers, "Accept-Ranges": "bytes"}, content

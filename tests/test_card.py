@@ -16,7 +16,7 @@ from toybert.train.pretrain import PretrainOptions
 
 
 def write(folder: Path, step: str = "pretrain", **options: str) -> str:
-    """Writes the card of a made-up run, and gives it."""
+    """Writes the card of a made-up run, and returns it."""
     kind = {"pretrain": PretrainOptions, "finetune": FinetuneOptions}[step]
     folder.mkdir(exist_ok=True)
     model = SimpleNamespace(config=ToyBertConfig(vocab_size=1234), parameters=nn.Linear(9, 9).parameters)

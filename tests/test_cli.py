@@ -23,7 +23,7 @@ CORPUS = [{"text": "the cat sat .", "label": 1}, {"text": "it slept .", "label":
 
 
 def fails(main: Callable[[], Any], *arguments: object, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Runs a script that has to fail with exit code 1, and gives its one sentence."""
+    """Runs a script that has to fail with exit code 1, and returns its one sentence."""
     monkeypatch.setattr("sys.argv", ["script", *map(str, arguments)])
     with pytest.raises(SystemExit) as stop:
         cli.run(main)
@@ -48,7 +48,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def checkpoint(whole: Path, tmp_path: Path) -> Path:
-    """Gives a checkpoint that the test may damage."""
+    """Returns a checkpoint that the test may damage."""
     folder = tmp_path / "checkpoint"
     folder.mkdir()
     for path in whole.iterdir():
@@ -175,17 +175,22 @@ def test_every_script_tells_of_debug_in_its_help(
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["--epochs", "0", "--output-dir", "x"], ["--epochs", "three", "--output-dir", "x"], ["--output-dri", "x"], []],
+    ("arguments", "named"),
+    [
+        (["--epochs", "0", "--output-dir", "x"], "epochs must be .* got 0"),
+        (["--epochs", "three", "--output-dir", "x"], "--epochs: .*'three'"),
+        (["--output-dri", "x"], "--output-dir"),
+        ([], "--output-dir"),
+    ],
 )
-def test_a_mistake_in_the_options_is_exit_code_2(
-    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_mistake_in_the_options_is_named_and_exit_code_2(
+    arguments: list[str], named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["script", *arguments])
     with pytest.raises(SystemExit) as stop:
         cli.run(finetune)
     assert stop.value.code == 2
-    assert "error: " in capsys.readouterr().err.splitlines()[-1]
+    assert re.search(f"error: .*{named}", capsys.readouterr().err.splitlines()[-1])
 
 
 def test_an_interruption_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ SENTENCES = ["The soup was not good.", "Nobody thought that the pie was bad.", "
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Gives the shipped checkpoints as stock folders: the pre-trained one, and the sentiment classifier."""
+    """Returns the shipped checkpoints as stock folders: the pre-trained one, and the sentiment classifier."""
     top = tmp_path_factory.mktemp("stock")
     convert(ROOT, top / "root")
     convert(ROOT / "sentiment", top / "sentiment")

@@ -155,19 +155,19 @@ def test_the_auto_map_survives_saving(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SIZES)
 @pytest.mark.parametrize("value", [0, -1, 2.5, "4", None, True])
 def test_a_size_that_is_no_positive_integer_is_refused(name: str, value: object) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be a positive integer, got {value!r}"):
+    with pytest.raises(ValueError, match=f"{name} .* got {value!r}"):
         ToyBertConfig(**{name: value})
 
 
 def test_a_hidden_size_that_the_heads_cannot_share_is_refused() -> None:
-    with pytest.raises(ValueError, match="hidden_size 130 is not a multiple of num_attention_heads 4"):
+    with pytest.raises(ValueError, match=r"hidden_size 130 .* num_attention_heads 4"):
         ToyBertConfig(hidden_size=130)
 
 
 @pytest.mark.parametrize("name", ["hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"])
 @pytest.mark.parametrize("value", [-0.1, 1, 1.5, "0.1", float("nan")])
 def test_a_dropout_outside_zero_to_one_is_refused(name: str, value: object) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be at least 0 and below 1, got {value!r}"):
+    with pytest.raises(ValueError, match=f"{name} .* got {value!r}"):
         ToyBertConfig(**{name: value})
 
 
@@ -180,16 +180,16 @@ def test_only_the_classifiers_dropout_may_be_left_open() -> None:
 @pytest.mark.parametrize("name", ["initializer_range", "layer_norm_eps"])
 @pytest.mark.parametrize("value", [0, -1e-3, None, float("nan"), float("inf")])
 def test_a_width_that_is_not_positive_is_refused(name: str, value: object) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be a positive number, got {value!r}"):
+    with pytest.raises(ValueError, match=f"{name} .* got {value!r}"):
         ToyBertConfig(**{name: value})
 
 
 def test_an_unknown_activation_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="hidden_act must be one of gelu_new, gelu_pytorch_tanh, gelu, got 'relu'"):
+    with pytest.raises(ValueError, match=r"hidden_act .* gelu_new, gelu_pytorch_tanh, gelu, .*'relu'"):
         ToyBertConfig(hidden_act="relu")
 
 
 @pytest.mark.parametrize("value", [-1, 50])
 def test_padding_with_no_token_is_refused(value: int) -> None:
-    with pytest.raises(ValueError, match=f"pad_token_id {value} is outside the vocabulary of 50 tokens"):
+    with pytest.raises(ValueError, match=f"pad_token_id {value} .* 50 "):
         ToyBertConfig(vocab_size=50, pad_token_id=value)

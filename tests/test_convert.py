@@ -57,7 +57,7 @@ ALPHABET = "abcthesaxz1 ABCTHE .,!?'-#[]()~@$%\t\n\u00a0\u3000éÉüßñîσςΣ
 
 
 def make_bert(folder, kind="ForPreTraining", dtype=torch.float32, **changes):
-    """Saves a random BERT of the library's own, none of whose parameters is 0 or 1 everywhere, and gives it."""
+    """Saves a random BERT of the library's own, none of whose parameters is 0 or 1 everywhere, and returns it."""
     torch.manual_seed(0)
     model = getattr(transformers, f"Bert{kind}")(BertConfig(**SIZES, **changes)).to(dtype).eval()
     with torch.no_grad():
@@ -68,7 +68,7 @@ def make_bert(folder, kind="ForPreTraining", dtype=torch.float32, **changes):
 
 
 def answers(folder, kind="ForPreTraining", **how):
-    """Gives what a model answers, loaded by its Auto class."""
+    """Returns what a model answers, loaded by its Auto class."""
     model = getattr(transformers, KINDS[kind]).from_pretrained(folder, **how).eval()
     ids = torch.arange(24).view(2, 12) + 5
     mask = torch.ones_like(ids)
@@ -250,15 +250,15 @@ def test_what_is_no_part_of_bert_is_left_out_and_named(tmp_path, monkeypatch, ca
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
         ({"is_decoder": True}, "is_decoder is True"),
         ({"add_cross_attention": True}, "add_cross_attention is True"),
-        ({"hidden_act": "relu"}, "hidden_act must be one of .* got 'relu'"),
+        ({"hidden_act": "relu"}, "hidden_act .* 'relu'"),
         ({"model_type": "roberta"}, "model_type is 'roberta'"),
         ({"model_type": None}, "model_type is None"),
-        ({"num_hidden_layers": 3}, r"no complete BertForPreTraining: it has no bert\.encoder\.layer\.2"),
-        ({"num_hidden_layers": 1}, r"has bert\.encoder\.layer\.1\..*, and its config\.json says num_hidden_layers 1"),
-        ({"vocab_size": 60}, r"word_embeddings\.weight of .* is \(50, 32\), its config\.json says \(60, 32\)"),
+        ({"num_hidden_layers": 3}, r"BertForPreTraining.* bert\.encoder\.layer\.2"),
+        ({"num_hidden_layers": 1}, r"bert\.encoder\.layer\.1\..* num_hidden_layers 1"),
+        ({"vocab_size": 60}, r"word_embeddings\.weight .*\(50, 32\).*\(60, 32\)"),
         ({"vocab_size": "big"}, "vocab_size"),
         ({"hidden_size": []}, "hidden_size"),
-        ({"architectures": [3]}, r"architectures is \[3\] in the config\.json of .*bert, not a list of names"),
+        ({"architectures": [3]}, r"architectures is \[3\] .*bert"),
         ({"architectures": "BertModel"}, "architectures is 'BertModel'"),
     ],
 )
@@ -283,7 +283,7 @@ def test_a_configuration_that_is_none_is_refused_by_its_path(text, tmp_path):
 def test_a_head_that_no_class_explains_is_not_dropped(kind, named, tmp_path):
     make_bert(tmp_path / "bert", kind)
     change_config(tmp_path / "bert", architectures=named)
-    with pytest.raises(ValueError, match=r"has (classifier|qa_outputs)\.bias, and its config\.json has .* under arch"):
+    with pytest.raises(ValueError, match=r"(classifier|qa_outputs)\.bias.* arch"):
         convert(tmp_path / "bert", tmp_path / "toybert")
 
 
@@ -299,7 +299,7 @@ def test_a_head_that_no_class_explains_is_not_dropped(kind, named, tmp_path):
 def test_a_head_that_is_missing_is_named(kind, name, tmp_path):
     make_bert(tmp_path / "bert", kind)
     change_tensors(tmp_path / "bert", **{name: None})
-    with pytest.raises(ValueError, match=f"bert is no complete Bert{kind}: it has no {name}"):
+    with pytest.raises(ValueError, match=f"Bert{kind}.* {name}"):
         convert(tmp_path / "bert", tmp_path / "toybert")
 
 
@@ -320,14 +320,14 @@ def test_a_toybert_without_its_code_is_converted_and_a_foreign_ones_code_is_not_
 def test_a_tokenizer_that_cannot_be_read_leaves_nothing_behind(text, tmp_path):
     folder = make_checkpoint(tmp_path / "toybert")
     (folder / "tokenizer.json").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"the tokenizer of .*toybert can't be read"):
+    with pytest.raises(ValueError, match=r"tokenizer of .*toybert"):
         convert(folder, tmp_path / "bert")
     assert not (tmp_path / "bert").exists()
 
 
 def test_only_what_is_on_the_hub_has_a_revision(tmp_path):
     make_bert(tmp_path / "bert")
-    with pytest.raises(ValueError, match="bert is a folder, and revision v1 needs an id on the Hub"):
+    with pytest.raises(ValueError, match=r"bert .* revision v1"):
         convert(tmp_path / "bert", tmp_path / "toybert", revision="v1")
 
 
@@ -375,7 +375,7 @@ def test_a_pickle_of_no_tensors_is_refused_in_one_sentence(content, tmp_path):
     make_bert(tmp_path / "bert")
     (tmp_path / "bert" / "model.safetensors").unlink()
     (tmp_path / "bert" / "pytorch_model.bin").write_bytes(content)
-    with pytest.raises(ValueError, match=r"pytorch_model\.bin is damaged, or holds more than tensors \(\w+\)"):
+    with pytest.raises(ValueError, match=r"pytorch_model\.bin .*\(\w+\)"):
         convert(tmp_path / "bert", tmp_path / "toybert")
     assert not (tmp_path / "toybert").exists()
 
@@ -501,7 +501,7 @@ def make_tokenizer(words=WORDS, **options):
 
 
 def stock(tokenizer, folder):
-    """Gives a word tokenizer as the one that needs no code, saved and loaded."""
+    """Returns a word tokenizer as the one that needs no code, saved and loaded."""
     folder.mkdir(exist_ok=True)
     BertConfig(**SIZES).save_pretrained(folder)
     save_stock_tokenizer(tokenizer, folder)
@@ -510,7 +510,7 @@ def stock(tokenizer, folder):
 
 
 def random_texts(count):
-    """Gives strings of words, marks, spaces and letters of many scripts, in Unicode's NFC form."""
+    """Returns strings of words, marks, spaces and letters of many scripts, in Unicode's NFC form."""
     generator = random.Random(0)
     texts = []
     for _ in range(count):

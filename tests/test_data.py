@@ -44,7 +44,7 @@ def masked(rows: int, length: int, probability: float = 0.15, seed: int = 0) -> 
 
 
 def assert_share(hits: int, trials: int, expected: float) -> None:
-    """Within 5 sigma of a binomial."""
+    """Asserts that a count is within 5 sigma of a binomial's."""
     sigma = (expected * (1 - expected) / trials) ** 0.5
     assert abs(hits / trials - expected) <= 5 * sigma, f"{hits / trials:.4f} of {trials} is not {expected:.4f}"
 
@@ -121,9 +121,9 @@ def test_ids_of_any_shape_are_masked(shape: tuple[int, ...]) -> None:
 
 
 def test_masking_refuses_what_it_cannot_do() -> None:
-    with pytest.raises(ValueError, match=r"mlm_probability must be above 0 and at most 1, got 0"):
+    with pytest.raises(ValueError, match=r"mlm_probability .* got 0"):
         create_mlm_data(torch.full((7,), 9), torch.rand(3, 7), vocab_size=V, mlm_probability=0)
-    with pytest.raises(ValueError, match=r"noise has shape \(3, 6\), the ids need \(3, 7\)"):
+    with pytest.raises(ValueError, match=r"noise .*\(3, 6\).*\(3, 7\)"):
         create_mlm_data(torch.full((7,), 9), torch.rand(3, 6), vocab_size=V)
 
 
@@ -266,12 +266,12 @@ def test_false_sentences_can_be_asked_to_come_from_related_documents(
 @pytest.mark.parametrize(
     ("documents", "message"),
     [
-        ([], "no two sentences that follow each other"),
-        ([["w1"], ["w2"]], "no two sentences that follow each other"),
-        ([["w1"]], "no two sentences that follow each other"),
-        ([["", "w1"], ["  ", ""]], "no two sentences that follow each other"),
-        ([["w1", "w2", "w3"]], "at least two documents"),
-        ([["w1", "w2"], ["w3", "w2"]], "at least two documents"),
+        ([], "no two sentences"),
+        ([["w1"], ["w2"]], "no two sentences"),
+        ([["w1"]], "no two sentences"),
+        ([["", "w1"], ["  ", ""]], "no two sentences"),
+        ([["w1", "w2", "w3"]], "two documents"),
+        ([["w1", "w2"], ["w3", "w2"]], "two documents"),
     ],
 )
 def test_a_corpus_without_possible_pairs_is_refused_at_once(
@@ -319,7 +319,7 @@ def test_rows_that_go_together_stay_in_one_batch() -> None:
     lengths = np.repeat(np.random.default_rng(0).integers(5, 60, 501), 2)
     for batch in LengthBatchSampler(lengths, 32, group=2):
         assert all(a % 2 == 0 and b == a + 1 for a, b in zip(batch[::2], batch[1::2], strict=True))
-    with pytest.raises(ValueError, match="batch_size 31 is not a multiple of 2"):
+    with pytest.raises(ValueError, match=r"batch_size 31 .* 2"):
         LengthBatchSampler(lengths, 31, group=2)
 
 
@@ -349,13 +349,13 @@ def test_finetuning_rows_are_framed_padded_and_cut(tokenizer: ToyBertTokenizer) 
 
 
 def test_labelled_texts_without_any_word_are_refused(tokenizer: ToyBertTokenizer) -> None:
-    with pytest.raises(ValueError, match="no text has a word in it"):
+    with pytest.raises(ValueError, match="no text has a word"):
         FinetuneDataset(["", " "], [0, 1], tokenizer)
 
 
 @pytest.mark.parametrize("label", [2, -1, None, "positive", 0.5, True])
 def test_a_label_outside_the_set_is_named_with_its_row(label: object) -> None:
-    with pytest.raises(ValueError, match=r"row 2 of train\.jsonl has the label .*, not one of 0 to 1"):
+    with pytest.raises(ValueError, match=r"row 2 of train\.jsonl .* 0 to 1"):
         check_labels([0, label, 1], 2, "train.jsonl")
 
 
@@ -378,7 +378,7 @@ def test_a_missing_empty_or_foreign_corpus_is_named(tmp_path) -> None:
     with pytest.raises(ValueError, match=r"line 2 of .*train\.jsonl is no JSON object"):
         load_corpus(tmp_path, ["text"])
     (tmp_path / "train.jsonl").write_text('{"sentences": "hello there"}\n')
-    with pytest.raises(ValueError, match=r"line 1 of .* has 'sentences' that are no list"):
+    with pytest.raises(ValueError, match=r"line 1 of .* 'sentences'"):
         load_corpus(tmp_path, ["sentences"])
     (tmp_path / "train.jsonl").write_bytes(b'{"text": "a"}\n{"text": "caf\xe9"}\n')  # latin-1
     with pytest.raises(ValueError, match=r"line 2 of .*train\.jsonl is not JSON in UTF-8"):
@@ -390,7 +390,7 @@ def test_a_text_that_is_none_is_named_with_its_row(tmp_path) -> None:
         (tmp_path / f"{split}.jsonl").write_text('{"text": "NA"}\n{"text": "null"}\n{"text": ""}\n')
     assert load_corpus(tmp_path, ["text"])["train"]["text"][:] == ["NA", "null", ""]  # text like any other
     (tmp_path / "test.jsonl").write_text('{"text": "a"}\n{"text": null}\n')
-    with pytest.raises(ValueError, match=r"row 2 of .*test\.jsonl has None where text should be"):
+    with pytest.raises(ValueError, match=r"row 2 of .*test\.jsonl has None"):
         load_corpus(tmp_path, ["text"])
 
 
@@ -401,11 +401,11 @@ def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path) -> None:
 
 
 def test_a_row_without_room_for_a_word_is_refused(tokenizer: ToyBertTokenizer, corpus: list[list[str]]) -> None:
-    with pytest.raises(ValueError, match="max_length must be at least 5, got 4"):
+    with pytest.raises(ValueError, match=r"max_length .* 5, got 4"):
         PretrainDataset(corpus, tokenizer, max_length=4)
-    with pytest.raises(ValueError, match="max_length must be at least 3, got 2"):
+    with pytest.raises(ValueError, match=r"max_length .* 3, got 2"):
         MaskedWordDataset(corpus, tokenizer, max_length=2)
-    with pytest.raises(ValueError, match="max_length must be at least 3, got 2"):
+    with pytest.raises(ValueError, match=r"max_length .* 3, got 2"):
         FinetuneDataset(["w1"], [0], tokenizer, max_length=2)
     row = PretrainDataset(corpus, tokenizer, max_length=5)[0]
     assert row["input_ids"].shape == (5,)

@@ -60,7 +60,7 @@ def learn(from_texts: list[str], split_punctuation: bool) -> ToyBertTokenizer:
 
 
 def normal(text: str) -> str:
-    """Gives text as the tokenizer sees it: composed, and each letter in lower case by itself."""
+    """Returns text as the tokenizer sees it: composed, and each letter in lower case by itself."""
     return "".join(letter.lower() for letter in unicodedata.normalize("NFC", text))
 
 
@@ -130,7 +130,7 @@ def test_a_lone_surrogate_gets_one_clear_error(before: str, lone: str, after: st
         lambda: TOKENIZER([("a", text)]),
         lambda: TOKENIZER(["a", text], is_split_into_words=True),
     ):
-        with pytest.raises(ValueError, match="a text is no string, or has a lone surrogate"):
+        with pytest.raises(ValueError, match="lone surrogate"):
             call()
 
 
@@ -214,7 +214,7 @@ alike = st.lists(st.lists(few_words, max_size=5), max_size=6)
 
 
 def encode_all(corpus: list[list[str]]) -> list[list[tuple[int, ...]]]:
-    """Gives the ids of each sentence that has any."""
+    """Returns the ids of each sentence that has any."""
     ids = [[tuple(TOKENIZER(text, add_special_tokens=False).input_ids) for text in document] for document in corpus]
     return [[sentence for sentence in document if sentence] for document in ids]
 

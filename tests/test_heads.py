@@ -54,12 +54,12 @@ POOLER = {"bert.pooler.dense.weight", "bert.pooler.dense.bias"}
 
 @pytest.fixture
 def words(batch: dict[str, Tensor]) -> Tensor:
-    """Gives labels for every third position of the batch, where that isn't padding."""
+    """Returns labels for every third position of the batch, where that isn't padding."""
     return batch["input_ids"].where((torch.arange(12) % 3 == 1) & batch["attention_mask"].bool(), -100)
 
 
 def labels_for(cls: type[PreTrainedModel], words: Tensor) -> dict[str, Tensor]:
-    """Gives what each head learns from, under its forward's names."""
+    """Returns what each head learns from, under its forward's names."""
     classes = torch.tensor([1, 0, 1])
     if cls is ToyBertForPreTraining:
         return {"labels": words, "next_sentence_label": classes}
@@ -71,14 +71,14 @@ def labels_for(cls: type[PreTrainedModel], words: Tensor) -> dict[str, Tensor]:
 
 
 def inputs_for(cls: type[PreTrainedModel], batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Gives the batch in the shape that the class takes: for multiple choice, each row beside the next one."""
+    """Returns the batch in the shape that the class takes: for multiple choice, each row beside the next one."""
     if cls is ToyBertForMultipleChoice:
         return {name: torch.stack([tensor, tensor.roll(-1, 0)], 1) for name, tensor in batch.items()}  # (3, 2, 12)
     return batch
 
 
 def by_hand(logits: Tensor, labels: Tensor) -> Tensor:
-    """Gives the mean of -log p(label) over all labels that aren't -100, one at a time."""
+    """Returns the mean of -log p(label) over all labels that aren't -100, one at a time."""
     rows = zip(logits.flatten(0, -2).double(), labels.flatten().tolist(), strict=True)
     losses = [-row.log_softmax(0)[label] for row, label in rows if label != -100]
     return (sum(losses) / len(losses)).float()
@@ -93,7 +93,7 @@ def mlm_logits(output) -> Tensor:
 
 
 def load(cls: type[PreTrainedModel], folder: Path) -> tuple[PreTrainedModel, set[str], set[str]]:
-    """Gives the model, the names that its file lacks and the names that it has no place for."""
+    """Returns the model, the names that its file lacks and the names that it has no place for."""
     model, info = cls.from_pretrained(folder, output_loading_info=True)
     assert not info["mismatched_keys"]
     assert not info["error_msgs"]
@@ -365,7 +365,7 @@ def test_forward_names_its_tensors_in_one_order(words: Tensor, cls: type) -> Non
 
 @each_class
 def test_an_unknown_argument_is_refused_by_its_name(make: Callable, batch: dict[str, Tensor], cls: type) -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'no_such_thing'"):
+    with pytest.raises(TypeError, match="'no_such_thing'"):
         make(cls)(**inputs_for(cls, batch), no_such_thing=1)
 
 
@@ -668,7 +668,7 @@ def test_fractions_are_refused_as_class_numbers(
     make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type, dtype: torch.dtype, sparse: bool
 ) -> None:
     labels = {name: tensor.to(dtype) for name, tensor in labels_for(cls, words).items()}
-    with pytest.raises(ValueError, match=f"labels are {dtype}, but classes are numbered by integers"):
+    with pytest.raises(ValueError, match=f"labels are {dtype}"):
         make(cls, sparse_prediction=sparse)(**inputs_for(cls, batch), **labels)
 
 
@@ -677,24 +677,24 @@ def test_a_token_label_outside_the_models_classes_is_refused(
 ) -> None:
     labels = torch.where(words == -100, -100, 1)
     labels[0, 1:3] = torch.tensor([0, 3])
-    with pytest.raises(ValueError, match="labels run from 0 to 3, the model's from 0 to 2"):
+    with pytest.raises(ValueError, match=r"labels .* 0 to 3, .* 0 to 2"):
         make(ToyBertForTokenClassification, num_labels=3)(**batch, labels=labels)
 
 
 def test_a_choice_that_was_not_given_is_refused(make: Callable, batch: dict[str, Tensor]) -> None:
     choices = inputs_for(ToyBertForMultipleChoice, batch)
-    with pytest.raises(ValueError, match="labels run from 0 to 2, the model's from 0 to 1"):
+    with pytest.raises(ValueError, match=r"labels .* 0 to 2, .* 0 to 1"):
         make(ToyBertForMultipleChoice)(**choices, labels=torch.tensor([0, 2, 1]))
 
 
 def test_an_input_without_choices_is_refused_with_its_shape(make: Callable, batch: dict[str, Tensor]) -> None:
     model = make(ToyBertForMultipleChoice)
-    with pytest.raises(ValueError, match=r"every input must be \(B, C, S\), one has shape \(3, 12\)"):
+    with pytest.raises(ValueError, match=r"\(B, C, S\), .*\(3, 12\)"):
         model(**batch)
     embeds = model.get_input_embeddings()(batch.pop("input_ids"))
-    with pytest.raises(ValueError, match=r"every input must be \(B, C, S\), one has shape \(3, 12, 32\)"):
+    with pytest.raises(ValueError, match=r"\(B, C, S\), .*\(3, 12, 32\)"):
         model(inputs_embeds=embeds)
-    with pytest.raises(ValueError, match="give either input_ids or inputs_embeds"):
+    with pytest.raises(ValueError, match="input_ids or inputs_embeds"):
         model(attention_mask=batch["attention_mask"][:, None])
 
 
@@ -704,14 +704,14 @@ def test_a_class_outside_the_models_is_refused(
 ) -> None:
     model = make(ToyBertForSequenceClassification, num_labels=3)
     labels = torch.tensor([bad, 0, 2])
-    with pytest.raises(ValueError, match=f"labels run from {low} to {high}, the model's from 0 to 2"):
+    with pytest.raises(ValueError, match=f"labels .* {low} to {high}, .* 0 to 2"):
         model(**batch, labels=labels)
 
 
 @pytest.mark.parametrize("problem", ["regression", "multi_label_classification"])
 def test_labels_of_another_shape_are_refused(make: Callable, batch: dict[str, Tensor], problem: str) -> None:
     model = make(ToyBertForSequenceClassification, num_labels=3, problem_type=problem)
-    with pytest.raises(ValueError, match=r"labels have shape \(3,\), the logits \(3, 3\)"):
+    with pytest.raises(ValueError, match=r"labels .*\(3,\), .*\(3, 3\)"):
         model(**batch, labels=torch.tensor([0, 1, 1]))
 
 
@@ -721,7 +721,7 @@ def test_a_next_sentence_label_that_is_neither_0_nor_1_is_refused(
     make: Callable, batch: dict[str, Tensor], cls: type, bad: int
 ) -> None:
     name = "next_sentence_label" if cls is ToyBertForPreTraining else "labels"
-    with pytest.raises(ValueError, match=f"labels run from .*{bad}.* from 0 to 1"):
+    with pytest.raises(ValueError, match=f"labels .*{bad}.* 0 to 1"):
         make(cls)(**batch, **{name: torch.tensor([0, 1, bad])})
 
 
@@ -731,7 +731,7 @@ def test_a_word_label_outside_the_vocabulary_is_refused(
     make: Callable, batch: dict[str, Tensor], words: Tensor, cls: type, bad: int
 ) -> None:
     words[0, 3] = bad
-    with pytest.raises(ValueError, match=f"labels run from .*{bad}.* from 0 to 39"):
+    with pytest.raises(ValueError, match=f"labels .*{bad}.* 0 to 39"):
         make(cls)(**batch, labels=words)
 
 
@@ -994,7 +994,7 @@ def test_errors_name_the_vocabularys_new_size(make: Callable, batch: dict[str, T
     model = make(ToyBertForMaskedLM)
     model.resize_token_embeddings(50)
     batch["input_ids"][0, 1] = 50
-    with pytest.raises(ValueError, match="token ids run from 0 to 50, the model's from 0 to 49"):
+    with pytest.raises(ValueError, match=r"token ids .* 0 to 50, .* 0 to 49"):
         model(**batch)
 
 

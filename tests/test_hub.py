@@ -227,7 +227,7 @@ def start(hub: str, home: Path, script: str, *arguments: str, without: tuple[str
 
 
 def published_files() -> dict[str, bytes]:
-    """Gives what is to be on the Hub: all that git tracks, less what is for those who change the project."""
+    """Returns what is to be on the Hub: all that git tracks, less what is for those who change the project."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     names = [
         name for name in listed.split("\0") if name and not name.startswith((".ci/", "benchmarks/", ".gitattributes"))
@@ -236,7 +236,7 @@ def published_files() -> dict[str, bytes]:
 
 
 def add(hub: Hub, repo: str, files: dict[str, bytes], private: bool = False) -> str:
-    """Makes a repository or its next commit, and gives the commit's id."""
+    """Makes a repository or its next commit, and returns the commit's id."""
     found = hub.repos.setdefault(repo, Repository(private))
     return found.commit({name: File(content) for name, content in files.items()})
 
@@ -247,7 +247,7 @@ def model_files(folder: Path) -> dict[str, bytes]:
 
 
 def contents(hub: Hub, repo: str) -> dict[str, bytes]:
-    """Gives what the repository holds beside what the Hub itself put there."""
+    """Returns what the repository holds beside what the Hub itself put there."""
     files = {name: file.content for name, file in hub.repos[repo].files().items()}
     return {name: content for name, content in files.items() if content != ATTRIBUTES}
 
@@ -326,7 +326,7 @@ def said(ended):
 
 
 def answer(folder, auto_class=AutoModelForPreTraining, **how):
-    """Gives what a local folder's model answers, as the scripts do for an id."""
+    """Returns what a local folder's model answers, as the scripts do for an id."""
     how = {"trust_remote_code": True, **how}
     model, tokenizer = auto_class.from_pretrained(folder, **how), AutoTokenizer.from_pretrained(folder, **how)
     with torch.no_grad():
@@ -338,7 +338,7 @@ def assert_same(found, expected):
 
 
 def assert_fails_clearly(ended, repo, reason):
-    """The script ends with code 1, and its last line alone tells what failed and why."""
+    """Asserts that a script ended with code 1 and that its last line alone says what failed and why."""
     assert ended["code"] == 1
     assert "Traceback" not in ended["text"]
     *_, last = ended["text"].splitlines()

@@ -41,7 +41,7 @@ def load(folder, auto_class=AutoModelForMaskedLM):
 
 
 def outputs(model):
-    """Gives all that a model answers, and the hidden states of its encoder."""
+    """Returns all that a model answers, and the hidden states of its encoder."""
     ids = torch.tensor(IDS)  # two rows, or one of two choices
     with torch.no_grad():
         given, encoded = model(ids[None] if "MultipleChoice" in type(model).__name__ else ids), model.base_model(ids)

@@ -49,7 +49,7 @@ def small(**changes) -> ToyBertConfig:
 
 
 def noisy(module: nn.Module, seed: int = 0) -> nn.Module:
-    """Gives the module in eval mode with every parameter drawn at random."""
+    """Returns the module in eval mode with every parameter drawn at random."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -62,7 +62,7 @@ def random(*shape: int, seed: int = 1) -> Tensor:
 
 
 def score(output) -> Tensor:
-    """Gives one number that depends on everything that the output holds."""
+    """Returns one number that depends on everything that the output holds."""
     return sum((tensor.float() * random(*tensor.shape)).sum() for tensor in output.to_tuple() if tensor is not None)
 
 
@@ -71,7 +71,7 @@ def gradients(model: nn.Module) -> dict[str, Tensor]:
 
 
 def count_sdpa_calls(monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """Gives a list that grows with each call of torch's attention."""
+    """Returns a list that grows with each call of torch's attention."""
     calls, original = [], F.scaled_dot_product_attention
 
     def counted(*args, **kwargs):
@@ -654,20 +654,20 @@ def test_gradient_checkpointing_recomputes_and_gives_the_same_gradients(
 def test_an_input_that_is_too_long_is_refused_with_both_numbers(make: Callable) -> None:
     model = make(ToyBertModel)
     model(torch.full((1, 64), 5))
-    with pytest.raises(ValueError, match="input is 65 tokens long, the model takes at most 64"):
+    with pytest.raises(ValueError, match=r"65 tokens .* 64"):
         model(torch.full((1, 65), 5))
-    with pytest.raises(ValueError, match="input is 65 tokens long, the model takes at most 64"):
+    with pytest.raises(ValueError, match=r"65 tokens .* 64"):
         model(inputs_embeds=torch.zeros(1, 65, 32))
 
 
 @pytest.mark.parametrize(
     ("argument", "bad", "message"),
     [
-        ("input_ids", 40, "token ids run from 0 to 40, the model's from 0 to 39"),
-        ("input_ids", -1, "token ids run from -1 to .*, the model's from 0 to 39"),
-        ("token_type_ids", 2, "token types run from 0 to 2, the model's from 0 to 1"),
-        ("position_ids", 64, "positions run from 0 to 64, the model's from 0 to 63"),
-        ("position_ids", -1, "positions run from -1 to 11, the model's from 0 to 63"),
+        ("input_ids", 40, "token ids .* 0 to 40, .* 0 to 39"),
+        ("input_ids", -1, "token ids .* -1 to .*, .* 0 to 39"),
+        ("token_type_ids", 2, "token types .* 0 to 2, .* 0 to 1"),
+        ("position_ids", 64, "positions .* 0 to 64, .* 0 to 63"),
+        ("position_ids", -1, "positions .* -1 to 11, .* 0 to 63"),
     ],
 )
 @each_class
@@ -683,9 +683,9 @@ def test_an_id_outside_its_table_is_refused_with_both_numbers(
 @each_class
 def test_both_or_neither_kind_of_input_is_refused(make: Callable, batch: dict[str, Tensor], cls: type) -> None:
     model = make(cls)
-    with pytest.raises(ValueError, match="give either input_ids or inputs_embeds, and not both"):
+    with pytest.raises(ValueError, match="input_ids or inputs_embeds"):
         model(**batch, inputs_embeds=torch.zeros(3, 12, 32))
-    with pytest.raises(ValueError, match="give either input_ids or inputs_embeds, and not both"):
+    with pytest.raises(ValueError, match="input_ids or inputs_embeds"):
         model(attention_mask=batch["attention_mask"])
 
 
@@ -694,7 +694,7 @@ def test_a_mask_of_another_shape_is_refused_with_both_shapes(
     make: Callable, batch: dict[str, Tensor], shape: tuple[int, ...]
 ) -> None:
     batch["attention_mask"] = torch.ones(shape)
-    with pytest.raises(ValueError, match=r"attention_mask has shape .* the input has") as error:
+    with pytest.raises(ValueError, match="attention_mask") as error:
         make(ToyBertModel)(**batch)
     assert str(shape) in str(error.value)
     assert "(3, 12)" in str(error.value)
@@ -704,8 +704,8 @@ def test_a_mask_of_another_shape_is_refused_with_both_shapes(
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("hidden_size", 130, "hidden_size 130 is not a multiple of num_attention_heads 4"),
-        ("vocab_size", 0, "vocab_size must be a positive integer, got 0"),
+        ("hidden_size", 130, "hidden_size 130 .* num_attention_heads 4"),
+        ("vocab_size", 0, "vocab_size .* got 0"),
         ("hidden_act", "relu", "got 'relu'"),
     ],
 )

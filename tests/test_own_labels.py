@@ -27,8 +27,8 @@ from toybert.train.data.tables import Table, load_tables, stratified_split
 from toybert.train.data.tables import load_file as load_table_file
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.loop.best import Best
+from toybert.train.measure import plots
 from toybert.train.measure.classification import compute_metrics, format_comparison, with_baseline
-from toybert.train.measure.plots import plot_confusion, plt
 
 COLOURS = ("the house was red.", "the house was green.", "the house was old.")
 
@@ -40,7 +40,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def run(model: str, tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """Gives a function that fine-tunes the tiny model for an epoch, into `tmp_path / "run"`."""
+    """Returns a function that fine-tunes the tiny model for an epoch, into `tmp_path / "run"`."""
 
     def fine_tune(**options: Any) -> dict[str, Any]:
         given = {"output_dir": str(tmp_path / "run"), "model": model, "epochs": 1, "batch_size": 8, "dropout": 0.0}
@@ -50,7 +50,7 @@ def run(model: str, tmp_path: Path) -> Callable[..., dict[str, Any]]:
 
 
 def write(path: Path, text: str | bytes) -> str:
-    """Writes a file as it stands, and gives its path."""
+    """Writes a file as it stands, and returns its path."""
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return str(path)
 
@@ -153,20 +153,20 @@ def test_a_guess_can_be_overruled() -> None:
 @pytest.mark.parametrize(
     ("values", "how", "message"),
     [
-        (["a", "a"], {}, "the column 'label' of t.jsonl has only the label 'a': there is nothing to tell apart"),
-        ([None, None], {}, "has no label: there is nothing to tell apart"),
-        (["a", None, "b"], {}, "row 2 of t.jsonl has no label in the column 'label'"),
-        (["a", "", "b"], {}, "row 2 of t.jsonl has no label in the column 'label'"),
-        ([1.5, float("nan")], {}, "row 2 of t.jsonl has no label in the column 'label'"),
-        (["1.5", "NA", "2.5"], {}, "row 2 of t.jsonl has the label 'NA' among numbers"),
+        (["a", "a"], {}, "'label' of t.jsonl .* only .*'a'"),
+        ([None, None], {}, "has no label"),
+        (["a", None, "b"], {}, "row 2 of t.jsonl has no label"),
+        (["a", "", "b"], {}, "row 2 of t.jsonl has no label"),
+        ([1.5, float("nan")], {}, "row 2 of t.jsonl has no label"),
+        (["1.5", "NA", "2.5"], {}, "row 2 of t.jsonl .* 'NA'"),
         (
             ["a", "b"],
             {"problem_type": REGRESSION},
-            "row 1 of t.jsonl has the label 'a', where regression wants a number",
+            "row 1 of t.jsonl .* 'a'.* number",
         ),
-        (["a", "b"], {"problem_type": MULTI}, "wants names in a list, or with a --label-separator"),
+        (["a", "b"], {"problem_type": MULTI}, "--label-separator"),
         ([["a"], ["b"]], {"problem_type": SINGLE}, "wants one name"),
-        ([[1, 0, 0], [0, 1, 1]], {}, r"row 1 of t.jsonl has a label twice in \['1', '0', '0'\]"),
+        ([[1, 0, 0], [0, 1, 1]], {}, r"row 1 of t.jsonl .*twice .*\['1', '0', '0'\]"),
     ],
 )
 def test_labels_that_cannot_be_learnt_are_named(values: list[Any], how: dict[str, str], message: str) -> None:
@@ -177,9 +177,7 @@ def test_labels_that_cannot_be_learnt_are_named(values: list[Any], how: dict[str
 
 def test_a_label_that_training_lacks_is_named() -> None:
     labels = learn_labels(table(label=["a", "b"]), "label", None, None)
-    with pytest.raises(
-        ValueError, match=r"row 2 of t\.jsonl has the label 'c', which no training row has: they have a, b"
-    ):
+    with pytest.raises(ValueError, match=r"row 2 of t\.jsonl has the label 'c', .* a, b"):
         labels.encode(table(label=["a", "c"]))
     assert labels.encode_if_given(table(text=["x"])) is None
     assert labels.encode_if_given(table(label=[None, ""])) is None
@@ -216,23 +214,23 @@ def test_json_and_parquet_keep_their_types(tmp_path: Path) -> None:
     [
         ("t.csv", "", "t.csv is empty"),
         ("t.csv", "text,label\n", "t.csv has no rows"),
-        ("t.json", "[]", "t.json cannot be read as json: it has no rows"),
-        ("t.csv", "\ntext,label\na,b\n", "the first line of .*t.csv is blank; it should name the columns"),
+        ("t.json", "[]", "t.json .* no rows"),
+        ("t.csv", "\ntext,label\na,b\n", "first line of .*t.csv is blank"),
         ("t.csv", "text,label\na,b\nc,d,e\n", "line 3 of .*t.csv has 3 cells, its first 2"),
         ("t.csv", "text,label\na,b\nc\n", "line 3 of .*t.csv has 1 cells, its first 2"),
-        ("t.csv", 'text,label\n"a,b\nc,d\n', "of .*t.csv cannot be split into cells: unexpected end of data"),
-        ("t.csv", "text,text\na,b\n", "has 'text' twice; it should name the columns"),
-        ("t.csv", b"text,label\ncaf\xe9,b\n", "line 2 of .*t.csv is not in UTF-8: if it is text, save it as UTF-8"),
+        ("t.csv", 'text,label\n"a,b\nc,d\n', "of .*t.csv .*: unexpected end of data"),
+        ("t.csv", "text,text\na,b\n", "'text' twice"),
+        ("t.csv", b"text,label\ncaf\xe9,b\n", "line 2 of .*t.csv is not in UTF-8"),
         (
             "t.csv",
             "text,label\na,b\n".encode("utf-16"),
-            "line 1 of .*t.csv has a NUL byte: .* UTF-16; save it as UTF-8",
+            "line 1 of .*t.csv has a NUL byte: .* UTF-16",
         ),
-        ("t.csv", "text,label\na,b\n".encode("utf-16-le"), "line 1 of .*t.csv has a NUL byte: .* UTF-16; save it as"),
+        ("t.csv", "text,label\na,b\n".encode("utf-16-le"), "line 1 of .*t.csv has a NUL byte: .* UTF-16"),
         ("t.jsonl", "{}\nnot json\n", "line 2 of .*t.jsonl is not JSON"),
         ("t.json", "not json", "t.json cannot be read as json"),
         ("t.parquet", "not parquet", "t.parquet cannot be read as parquet"),
-        ("t.xlsx", "x", "t.xlsx is no table: its name should end in .csv, .tsv, .json, .jsonl or .parquet"),
+        ("t.xlsx", "x", "t.xlsx .*.csv, .tsv, .json, .jsonl or .parquet"),
     ],
 )
 def test_a_file_that_is_no_table_is_named(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
@@ -244,14 +242,14 @@ def test_a_missing_file_and_a_missing_column_are_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"the file .*t\.csv does not exist"):
         load_table_file(str(tmp_path / "t.csv"))
     path = write(tmp_path / "t.csv", "ham,Go until jurong point\nspam,Free\n")  # no header
-    with pytest.raises(ValueError, match="no column 'text', its first line says that it has 'ham', 'Go until jurong"):
+    with pytest.raises(ValueError, match=r"no column 'text', .* 'ham', 'Go until jurong"):
         Table(load_table_file(path), path).check_column("text")
 
 
 @pytest.mark.parametrize("value", [["a", "b"], 12, None])
 def test_what_is_no_text_is_named_with_its_row(tmp_path: Path, value: Any) -> None:
     rows = table(text=["a", None] if value is None else [value, value])
-    with pytest.raises(ValueError, match=rf"row {2 if value is None else 1} of t.jsonl has .* where text should be"):
+    with pytest.raises(ValueError, match=rf"row {2 if value is None else 1} of t.jsonl has "):
         rows.check_text("text")
 
 
@@ -267,7 +265,7 @@ def test_a_folder_gives_its_files_or_what_datasets_finds_in_it(tmp_path: Path) -
         "label": ["007", "b"],
     }
     write(tmp_path / "notes.csv", "text,label\na,b\n")
-    with pytest.raises(ValueError, match=r"notes\.csv does not tell its split, as .*\.csv beside it does"):
+    with pytest.raises(ValueError, match=r"notes\.csv .* split"):
         load_folder(tmp_path)
     (tmp_path / "notes.csv").unlink()
     write(tmp_path / "train.tsv", "text\tlabel\na\tb\n")
@@ -360,11 +358,20 @@ def test_the_baseline_says_what_is_commonest_in_training() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 20])
-def test_a_confusion_matrix_of_long_names_is_drawn(tmp_path: Path, classes: int) -> None:
+def test_a_confusion_matrix_of_long_names_is_drawn(
+    classes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+    save = plots.save
+    monkeypatch.setattr(plots, "save", lambda figure, path: drawn.append(figure) or save(figure, path))
     names = [f"a class with a very long name, ${i}_x and éß" for i in range(classes)]
     truth = torch.arange(classes).repeat(3)
-    plot_confusion(truth, truth.roll(1), names, tmp_path / "confusion.png")
-    assert plt.imread(tmp_path / "confusion.png").std() > 0.01
+    plots.plot_confusion(truth, truth.roll(1), names, tmp_path / "confusion.png")
+    axes = drawn[0].axes[0]
+    shares = np.roll(np.eye(classes), -1, axis=1)  # each class is taken for the one before it
+    np.testing.assert_array_equal(axes.images[0].get_array(), shares)
+    assert [text.get_text() for text in axes.texts] == [str(int(3 * share)) for share in shares.flat]
+    assert (tmp_path / "confusion.png").is_file()
 
 
 # Runs
@@ -389,7 +396,7 @@ def test_a_run_keeps_names_measures_and_predicts(run: Callable, tmp_path: Path, 
     results = json.loads((folder / "results.json").read_text())
     assert results["validation"]["model"]["accuracy"] == pytest.approx(figures["accuracy"])
     assert results["validation"]["baseline"]["accuracy"] == pytest.approx(1 / 3, abs=0.1)
-    assert (folder / "figures" / "confusion.png").stat().st_size > 5000
+    assert {path.name for path in (folder / "figures").iterdir()} == {"confusion.png", "finetuning.png"}
     with open(folder / "predictions.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["what"] for row in rows] == ["the house was red.", "", 'the house, was "old".']
@@ -417,7 +424,7 @@ def test_several_labels_a_text_are_learnt(run: Callable, tmp_path: Path) -> None
     header, first = (tmp_path / "run" / "predictions.csv").read_text().splitlines()[:2]
     assert header == "text,label,predicted,p(cool),p(hot)"
     assert first.startswith("the house was red.,hot,")
-    assert not (tmp_path / "run" / "figures" / "confusion.png").exists()
+    assert [path.name for path in (tmp_path / "run" / "figures").iterdir()] == ["finetuning.png"]
 
 
 @pytest.mark.parametrize("separator", [None, ";"])
@@ -456,9 +463,9 @@ def test_a_test_file_without_labels_is_predicted_all_the_same(run: Callable, tmp
 
 @pytest.fixture
 def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[tuple[float, float]]], list[torch.Tensor]]:
-    """Gives a function that makes the best epoch be told from accuracies and losses that are made up.
+    """Returns a function that makes the best epoch be told from accuracies and losses that are made up.
 
-    It gives the list of what the classifier's weights are after each epoch.
+    It returns the list of what the classifier's weights are after each epoch.
     """
 
     def make_up(figures: list[tuple[float, float]]) -> list[torch.Tensor]:
@@ -517,12 +524,12 @@ def test_a_run_that_ended_early_ends_at_the_same_epoch_when_it_is_resumed(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"patience": -1}, "patience must not be negative, got -1"),
-        ({"problem_type": "ranking"}, "problem_type must be one of .*, got 'ranking'"),
-        ({"best_metric": "loss"}, "best_metric=loss needs a patience above 0"),
+        ({"patience": -1}, "patience .* got -1"),
+        ({"problem_type": "ranking"}, "problem_type .* 'ranking'"),
+        ({"best_metric": "loss"}, "best_metric=loss .* patience"),
         ({"validation_file": "v.csv"}, "validation_file needs a train_file"),
-        ({"corpus": "me/films"}, "give a train_file or a corpus, not both .*train.csv and me/films"),
-        ({"best_metric": "f1", "patience": 1}, "must be one of accuracy, macro_f1, loss, got 'f1'"),
+        ({"corpus": "me/films"}, "train_file or a corpus.*train.csv and me/films"),
+        ({"best_metric": "f1", "patience": 1}, "accuracy, macro_f1, loss, .*'f1'"),
         ({"text_column": "sentence"}, "has no column 'sentence', .* has 'text', 'label'"),
         ({"label_column": "kind"}, "has no column 'kind'"),
     ],
@@ -593,7 +600,7 @@ def test_a_classifier_of_other_classes_is_no_start(run: Callable, tmp_path: Path
     two = write(tmp_path / "two.csv", "text,label\n" + "the dog,x\nthe cat,y\n" * 5)
     three = write(tmp_path / "three.csv", "text,label\n" + "the dog,x\nthe cat,y\nthe bird,z\n" * 5)
     run(train_file=two)
-    with pytest.raises(ValueError, match="is a classifier with 2 outputs and the labels need 3"):
+    with pytest.raises(ValueError, match=r"2 outputs .* 3"):
         run(train_file=three, model=str(tmp_path / "run"), output_dir=str(tmp_path / "other"))
 
 
@@ -610,7 +617,7 @@ def test_a_fine_tuned_folder_is_evaluated_on_any_file(
     assert found["baseline"]["accuracy"] == 0.5
     assert "macro f1" in capsys.readouterr().out
     monkeypatch.setattr("sys.argv", arguments[:2])
-    with pytest.raises(ValueError, match="is a classifier of a, b, not of sentiment: give a --test-file"):
+    with pytest.raises(ValueError, match=r"classifier of a, b.* --test-file"):
         evaluate.main()
 
 

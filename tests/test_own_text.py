@@ -162,7 +162,7 @@ def test_a_data_set_of_the_hub_is_asked_for_by_its_id_and_keeps_its_splits(monke
     assert load("me/tales", corpus_config="old") == (DOCUMENTS, DOCUMENTS[:3])
     assert asked == [("me/tales", "old")]
     monkeypatch.setattr(tables, "load_dataset", lambda path, name: {"first": 1, "second": 2})
-    with pytest.raises(ValueError, match="me/tales has no split 'train', it has first, second"):
+    with pytest.raises(ValueError, match=r"me/tales .*'train'.* first, second"):
         load("me/tales")
 
 
@@ -235,23 +235,23 @@ def test_of_few_documents_the_end_of_each_is_held_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [
-        ("a.txt", TEXT.encode("utf-16"), {}, r"line 1 of .*a\.txt has a NUL byte: it is no text, or UTF-16"),
-        ("a.txt", TEXT.encode("utf-16-le"), {}, r"line 1 of .*a\.txt has a NUL byte: it is no text, or UTF-16"),
-        ("a.txt", b"fine\n\x89PNG\r\n\x1a\n\0\0", {}, r"line 2 of .*a\.txt is not in UTF-8: if it is text, save it"),
-        ("a.txt", b"fine\ncaf\xe9\n", {}, r"line 2 of .*a\.txt is not in UTF-8: if it is text, save it as UTF-8"),
+        ("a.txt", TEXT.encode("utf-16"), {}, r"line 1 of .*a\.txt has a NUL byte: .* UTF-16"),
+        ("a.txt", TEXT.encode("utf-16-le"), {}, r"line 1 of .*a\.txt has a NUL byte: .* UTF-16"),
+        ("a.txt", b"fine\n\x89PNG\r\n\x1a\n\0\0", {}, r"line 2 of .*a\.txt is not in UTF-8"),
+        ("a.txt", b"fine\ncaf\xe9\n", {}, r"line 2 of .*a\.txt is not in UTF-8"),
         ("a.txt", b"", {}, r"a\.txt has no text in it"),
         ("a.txt", b"\xef\xbb\xbf \r\n\r\n", {}, r"a\.txt has no text in it"),
-        ("a.txt", b"One.\nTwo.\n", {}, r"has too few documents for next sentences, 1 of two or more sentences: "),
-        ("a.txt", b"One.\n\nTwo.\n\nThree.", {}, r"has too few .*, 0 of two or more .* or --no-nsp"),
-        ("a.txt", b"One.\n", {"nsp": False}, r"is a single sentence: there must be two at least"),
+        ("a.txt", b"One.\nTwo.\n", {}, r"too few documents .* 1 of two"),
+        ("a.txt", b"One.\n\nTwo.\n\nThree.", {}, r"too few .* 0 of two .* --no-nsp"),
+        ("a.txt", b"One.\n", {"nsp": False}, r"single sentence"),
         ("a.csv", b"", {}, r"a\.csv is empty"),
         ("a.csv", b"text\n", {}, r"a\.csv has no rows"),
-        ("a.csv", b"title,body\na,b\n", {}, r"has no column 'text', it has title, body: name one with --text-column"),
+        ("a.csv", b"title,body\na,b\n", {}, r"no column 'text', .* title, body: .* --text-column"),
         ("a.csv", b"text\nhello, world\n", {}, r"line 2 of .*a\.csv has 2 cells, its first 1"),
         ("a.csv", b"text\ncaf\xe9\n", {}, r"line 2 of .*a\.csv is not in UTF-8"),
         ("a.jsonl", b'{"text": "a"}\nno json\n', {}, r"line 2 of .*a\.jsonl is not JSON in UTF-8"),
-        ("a.jsonl", b'{"text": 7}\n', {}, r"row 1 of .*a\.jsonl has 7 where text should be"),
-        ("a.jsonl", b'{"sentences": ["a"]}\n', {"split_sentences": True}, r"sentences already: leave out --split"),
+        ("a.jsonl", b'{"text": 7}\n', {}, r"row 1 of .*a\.jsonl has 7"),
+        ("a.jsonl", b'{"sentences": ["a"]}\n', {"split_sentences": True}, r"leave out --split"),
         ("a.json", b'[{"text": ', {}, r"a\.json cannot be read as json: "),
         ("a.parquet", b"PAR1", {}, r"a\.parquet cannot be read as parquet: "),
     ],
@@ -268,7 +268,7 @@ def test_what_is_no_text_is_refused_in_a_sentence(
 def test_a_folder_of_texts_and_tables_is_not_read_by_half(tmp_path: Path) -> None:
     write(tmp_path / "a.txt")
     as_table(tmp_path, "csv")
-    with pytest.raises(ValueError, match=r"has texts such as a\.txt and tables such as mine\.csv: name one"):
+    with pytest.raises(ValueError, match=r"a\.txt .*mine\.csv"):
         load(str(tmp_path))
 
 
@@ -287,7 +287,7 @@ def test_blank_lines_at_the_end_of_a_table_do_no_harm(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("corpus", ["missing.txt", "missing.csv", "/nowhere/at/all"])
 def test_a_corpus_that_does_not_exist_is_named(tmp_path: Path, corpus: str) -> None:
-    with pytest.raises(FileNotFoundError, match=f"the corpus {corpus} does not exist"):
+    with pytest.raises(FileNotFoundError, match=f"{corpus} does not exist"):
         pretrain(corpus, tmp_path / "run")
 
 
@@ -370,7 +370,6 @@ def test_masked_words_alone_need_no_head_for_pairs(masked_run: Path) -> None:
     card = (masked_run / "README.md").read_text(encoding="utf-8")
     assert "next sentence |" not in card
     assert "It learnt masked words alone" in card
-    assert (masked_run / "figures" / "pretraining.png").stat().st_size > 5_000
 
 
 def test_word_pieces_are_a_stock_tokenizer_that_knows_new_words(masked_run: Path) -> None:
@@ -481,7 +480,7 @@ def test_ten_thousand_documents_of_one_word_can_be_learnt(tmp_path: Path) -> Non
     corpus = write(tmp_path / "mine.txt", "\n\n".join(f"w{i % 50}" for i in range(10_000)))
     figures = pretrain(corpus, tmp_path / "run", nsp=False, batch_size=1000, num_hidden_layers=1)
     assert figures["step"] == 10  # of 9,500 documents
-    with pytest.raises(ValueError, match="too few documents for next sentences, 0 of two"):
+    with pytest.raises(ValueError, match=r"too few documents .* 0 of two"):
         pretrain(corpus, tmp_path / "pairs")
 
 
@@ -497,7 +496,7 @@ def test_a_checkpoint_goes_on_with_its_own_words_on_new_text(
     before, after = (load_file(folder / "model.safetensors") for folder in (run, tmp_path / "on"))
     assert all(np.allclose(before[name], after[name], atol=1e-6) for name in before)
     assert f"init-from {run.name}" in (tmp_path / "on" / "README.md").read_text(encoding="utf-8")
-    with pytest.raises(ValueError, match="max_length is the checkpoint's, and can't be given together with init_from"):
+    with pytest.raises(ValueError, match=r"max_length .* init_from"):
         PretrainOptions(output_dir="x", init_from=str(run), max_length=16)
 
 
@@ -527,20 +526,20 @@ def test_a_classifier_that_goes_on_as_a_pretrained_model_leaves_its_classes_behi
 def test_a_resume_on_changed_text_or_with_other_options_is_refused(tmp_path: Path) -> None:
     corpus = write(tmp_path / "mine.txt")
     pretrain(corpus, tmp_path / "run")
-    with pytest.raises(ValueError, match="was started with split_sentences=False"):
+    with pytest.raises(ValueError, match="split_sentences=False"):
         pretrain(corpus, tmp_path / "run", resume=True, split_sentences=True)
     write(tmp_path / "mine.txt", TEXT + "\nOne more.\n")
-    with pytest.raises(ValueError, match=r"mine\.txt is no longer the file that the run in .* was started with"):
+    with pytest.raises(ValueError, match=r"mine\.txt is no longer .* run in "):
         pretrain(corpus, tmp_path / "run", resume=True)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"hidden_size": 30, "num_attention_heads": 4}, "hidden_size 30 is not a multiple of num_attention_heads 4"),
-        ({"tokenizer": "letters"}, "tokenizer must be word or wordpiece, got 'letters'"),
-        ({"max_length": 4}, "max_length must be at least 8"),
-        ({"min_frequency": 0}, "min_frequency must be at least 1"),
+        ({"hidden_size": 30, "num_attention_heads": 4}, "hidden_size 30 .* num_attention_heads 4"),
+        ({"tokenizer": "letters"}, "tokenizer .* word or wordpiece, got 'letters'"),
+        ({"max_length": 4}, "max_length .* 8"),
+        ({"min_frequency": 0}, "min_frequency .* 1"),
     ],
 )
 def test_sizes_that_no_model_can_have_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -560,12 +559,12 @@ def test_bert_base_is_a_matter_of_options() -> None:
 def test_rare_words_are_unknown_where_it_is_asked(text_file: str) -> None:
     rows = load_whole(text_file).training["sentences"]
     words = {word for word in learn_tokenizer("word", rows, 500, 20, 64).get_vocab() if word[0] != "["}
-    assert words == {"the", "number", "is", ".", "red", "old", "here", "a", "b"} - ({"a", "b"} - words)
+    assert words == {"the", "number", "is", ".", "red", "old", "here", "a", "b"}
 
 
 def test_a_vocabulary_smaller_than_the_alphabet_is_refused(text_file: str) -> None:
     rows = load_whole(text_file).training["sentences"]
-    with pytest.raises(ValueError, match="vocab_size 10 is too small: the letters of the text alone need"):
+    with pytest.raises(ValueError, match=r"vocab_size 10 is too small: .* [0-9]"):
         learn_tokenizer("wordpiece", rows, 10, 1, 64)
 
 
@@ -633,7 +632,7 @@ def test_quotes_are_text_in_a_tsv_and_an_index_may_have_no_name(tmp_path: Path) 
 def test_a_stray_quote_in_a_csv_is_named_before_it_swallows_rows(tmp_path: Path) -> None:
     lines = [('"' if number in (3, 9) else "") + f"it was {number},{number}" for number in range(20)]
     corpus = write(tmp_path / "mine.csv", "text,number\n" + "\n".join(lines) + "\n")
-    with pytest.raises(ValueError, match=r"line \d+ of .*mine\.csv cannot be split into cells"):
+    with pytest.raises(ValueError, match=r"line \d+ of .*mine\.csv "):
         load_all(corpus, pairs=False)
 
 
@@ -642,7 +641,7 @@ def test_what_was_learnt_from_is_not_measured_on(tmp_path: Path, monkeypatch: py
     corpus = write(tmp_path / "mine.txt", "\n\n".join(lines))
     pretrain(corpus, tmp_path / "run")
     write(tmp_path / "mine.txt", "\n\n".join([*lines, "a new one\nand its end"]))
-    with pytest.raises(ValueError, match=r"mine\.txt is no longer the text that the model learnt from"):
+    with pytest.raises(ValueError, match=r"mine\.txt is no longer"):
         evaluate.own_text(tmp_path / "run", corpus, pairs=True)
     pretrain(corpus, tmp_path / "streamed", streaming=True, max_steps=2)
     text, _ = evaluate.own_text(tmp_path / "streamed", corpus, pairs=True)
@@ -662,7 +661,7 @@ def test_texts_that_are_called_by_their_splits_are_these(tmp_path: Path, names: 
     assert text.test is not None
     assert [documents_of(part) for part in (text.training, text.validation, text.test)] == [*parts.values()]
     write(tmp_path / "more.txt")
-    with pytest.raises(ValueError, match=r"more\.txt does not tell its split, as others in .* do"):
+    with pytest.raises(ValueError, match=r"more\.txt .* split"):
         load(str(tmp_path))
 
 
@@ -706,11 +705,13 @@ def test_files_of_a_folder_that_are_not_read_are_named(
 def test_of_a_large_text_one_sees_how_far_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    corpus = write(tmp_path / "mine.txt", TEXT + "\n\n" + "some more\nof it")  # as no other test has read it
-    monkeypatch.setattr(documents, "LARGE", 1)
+    small, large = (write(tmp_path / name, f"{TEXT}\n\nof {name}\nalone") for name in ("small.txt", "large.txt"))
     datasets.disable_progress_bars()
     try:
-        load(corpus)
-        assert "examples/s" in capsys.readouterr().err
+        load(small)
+        assert capsys.readouterr().err == ""
+        monkeypatch.setattr(documents, "LARGE", 1)
+        load(large)
+        assert f"{len(DOCUMENTS) + 1} examples" in capsys.readouterr().err
     finally:
         datasets.enable_progress_bars()

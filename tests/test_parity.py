@@ -23,7 +23,7 @@ close = torch.testing.assert_close
 def make_pair(
     kind: str = "ForPreTraining", shape: str = "toy", act: str = "gelu_new", implementation: str = "eager", **changes
 ) -> tuple[nn.Module, nn.Module]:
-    """Gives the library's model and ours, in eval mode, with the same weights: biases and norms are disturbed too."""
+    """Returns the library's model and ours, in eval mode, with the same weights: biases and norms are disturbed too."""
     config = transformers.BertConfig(
         **dict(zip(SIZES, SHAPES[shape], strict=True)), hidden_act=act, max_position_embeddings=24,
         architectures=[f"Bert{kind}"], attn_implementation=implementation, **changes,
@@ -50,7 +50,7 @@ def gradients(model: nn.Module) -> dict[str, Tensor]:
 
 
 def labelled(batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Gives labels for both heads: of words, at some real positions, and of next sentences, as ToyBERT has them."""
+    """Returns labels for both heads: of words, at some real positions, and of next sentences, as ToyBERT has them."""
     generator = torch.Generator().manual_seed(1)
     chosen = (torch.rand(batch["input_ids"].shape, generator=generator) < 0.4) & batch["attention_mask"].bool()
     return {

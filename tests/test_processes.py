@@ -15,6 +15,7 @@ from accelerate.commands.config.config_args import load_config_from_file
 from helpers import ROOT
 from safetensors.torch import load_file
 
+from toybert import modeling_toybert
 from toybert.train.data.batches import LengthBatchSampler
 from toybert.train.loop.losses import label_counts, weighed
 from toybert.train.pretrain import PretrainOptions, train_pretraining
@@ -58,10 +59,15 @@ def test_numbers_to_regress_on_all_count() -> None:
     assert label_counts({"labels": torch.tensor([-100.0, 3.0])}).tolist() == [2]
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in CONFIGS.glob("*.yaml")))
-def test_accelerate_reads_the_committed_configurations(name: str) -> None:
-    config = load_config_from_file(str(CONFIGS / name))
-    assert config.num_processes > 1
+def test_accelerate_reads_the_committed_configurations() -> None:
+    configs = {path.name: load_config_from_file(str(path)) for path in CONFIGS.glob("*.yaml")}
+    found = {name: (each.distributed_type.value, each.use_cpu, each.num_processes) for name, each in configs.items()}
+    assert found == {
+        "cpu_two_processes.yaml": ("MULTI_GPU", True, 2),
+        "ddp.yaml": ("MULTI_GPU", False, 8),
+        "fsdp.yaml": ("FSDP", False, 8),
+    }
+    assert hasattr(modeling_toybert, configs["fsdp.yaml"].fsdp_config["fsdp_transformer_layer_cls_to_wrap"])
 
 
 @pytest.fixture(scope="module")

@@ -105,7 +105,7 @@ def test_the_widgets_sentences_have_a_mask_and_no_unknown_word() -> None:
 
 
 def anchors(text: str) -> set[str]:
-    """Gives the names that the Hub and GitHub give to a page's headings."""
+    """Returns the names that the Hub and GitHub give to a page's headings."""
     headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

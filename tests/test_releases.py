@@ -160,7 +160,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
 
 
 def check(tmp_path: Path, measured: dict[str, float], *requirements: str) -> None:
-    """Fails with the first thing that these versions do otherwise than they should."""
+    """Asserts that these versions do as the installed ones do, or names the first error."""
     versions = ", ".join(each for each in requirements if "==" in each)
     python = install(tmp_path / "environment", *requirements)
     failure = ""

@@ -98,14 +98,14 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(
 def test_a_run_without_a_whole_checkpoint_is_not_begun_again(begun: Path, stories: str) -> None:
     for path in checkpoints(begun):
         (path / "optimizer.bin").unlink()
-    with pytest.raises(ValueError, match=r"none of the 2 checkpoints in .* can be used: begin a new run"):
+    with pytest.raises(ValueError, match=r"none of the 2 checkpoints in "):
         pretrain(begun, stories, resume=True)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"sources": 3}'])
 def test_a_record_that_is_none_is_refused_in_one_sentence(begun: Path, stories: str, text: str) -> None:
     (begun / "run.json").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"run\.json is no record of a run: begin a new one$"):
+    with pytest.raises(ValueError, match=r"run\.json is no record of a run"):
         pretrain(begun, stories, resume=True)
 
 
@@ -208,7 +208,7 @@ def test_a_loss_that_is_no_number_stops_its_step_and_keeps_the_weights_before_it
         return {**losses, "loss": losses["loss"] * torch.nan} if next(calls) == 5 else losses
 
     monkeypatch.setattr(loop, "weighed", spoil)
-    with pytest.raises(ValueError, match=r"the loss is nan at step 5: .*; the last checkpoint is .*step-0000004"):
+    with pytest.raises(ValueError, match=r"nan at step 5: .*step-0000004"):
         pretrain(tmp_path / "run", stories)
     last = checkpoints(tmp_path / "run")[-1]
     assert checkpoint.fault_of(last, tmp_path / "run") is None
@@ -224,7 +224,7 @@ def test_on_a_device_that_works_ahead_the_step_is_still_the_right_one(tmp_path: 
         meter.add({"loss": torch.tensor(torch.inf if step == 15 else 1.0)})
         assert meter.end_step(step, 0) is None
     meter.add({"loss": torch.tensor(1.0)})
-    with pytest.raises(ValueError, match="the loss is inf at step 15"):
+    with pytest.raises(ValueError, match="inf at step 15"):
         meter.end_step(20, 0)
 
 
@@ -232,7 +232,7 @@ def test_weights_that_are_no_numbers_are_never_written(tmp_path: Path) -> None:
     model = torch.nn.Linear(2, 2)
     with torch.no_grad():
         model.weight[0, 0] = torch.inf
-    with pytest.raises(ValueError, match=r"a weight is no number after step 7: .*; there is no checkpoint yet"):
+    with pytest.raises(ValueError, match=r"step 7: .* no checkpoint yet"):
         save_checkpoint(None, model, 7, tmp_path)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
@@ -248,9 +248,9 @@ def test_the_losses_reach_a_tracker(stories: str, tmp_path: Path) -> None:
 
 
 def test_a_tracker_that_is_not_there_is_named(stories: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"report_to must be one of aim, .* got 'paper'"):
+    with pytest.raises(ValueError, match=r"report_to .* aim, .*'paper'"):
         pretrain(tmp_path / "run", stories, report_to="paper")
-    with pytest.raises(ValueError, match="report_to=aim needs a package that is not installed"):
+    with pytest.raises(ValueError, match=r"report_to=aim .* not installed"):
         pretrain(tmp_path / "run", stories, report_to="aim")
 
 
@@ -276,7 +276,7 @@ class Runs:
 
 
 def kill_when(process: BaseProcess, happens: Callable[[], bool]) -> bool:
-    """Kills a process as soon as something happens; False if it ended before."""
+    """Kills a process as soon as something happens; returns False if it ended before."""
     while process.is_alive():
         if happens():
             process.kill()

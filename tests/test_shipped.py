@@ -11,7 +11,6 @@ from accelerate import Accelerator
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
 
-from toybert.configuration_toybert import ToyBertConfig
 from toybert.train.data.source import CORPORA
 from toybert.train.data.tables import load_corpus
 from toybert.train.hub.folders import ROOT
@@ -44,10 +43,6 @@ def test_weights_are_small_float32_and_fit_the_tokenizer(folder: str) -> None:
     config = json.loads((ROOT / folder / "config.json").read_text())
     vocabulary = json.loads((ROOT / folder / "tokenizer.json").read_text())["model"]["vocab"]
     assert config["vocab_size"] == len(vocabulary) == len(tensors["bert.embeddings.token.weight"])
-
-
-def test_the_default_configuration_is_the_shipped_models() -> None:
-    assert ToyBertConfig().vocab_size == json.loads((ROOT / "config.json").read_text())["vocab_size"]
 
 
 def test_special_tokens_never_win_at_a_mask() -> None:
@@ -98,6 +93,3 @@ def test_the_whole_story_runs_in_one_command_and_reaches_its_aims(tmp_path: Path
     assert results["sentiment"]["bag_of_words_accuracy"] <= 0.80
     assert results["sentiment"]["accuracy"] >= 0.95
     assert results["peak_memory_mb"] < 2000
-    for picture in ("pretraining.png", "attention.png", "neighbours.png"):
-        assert (run / "figures" / picture).stat().st_size > 10_000
-    assert (run / "sentiment" / "figures" / "finetuning.png").stat().st_size > 10_000

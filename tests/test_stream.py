@@ -1,6 +1,7 @@
 """Claims about text that is streamed: each process reads its part, nothing stays on the disk, a resume is exact."""
 
 import json
+import re
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -158,8 +159,8 @@ def test_a_streamed_text_is_divided_as_one_that_is_there(tmp_path: Path) -> None
     ("files", "message"),
     [
         ({"a.csv": "id,text\n1,a,x\n2,b,y\n"}, r"line 2 of .*a\.csv has 3 cells, its first 2"),
-        ({"a.csv": "id,text\n1,a\n", "b.csv": "text\na\n"}, r"b\.csv has other columns than .*a\.csv, .* id, text"),
-        ({"a.csv": "text\na\n", "b.jsonl": '{"text": "a"}\n'}, r"of several kinds, such as a\.csv and b\.jsonl"),
+        ({"a.csv": "id,text\n1,a\n", "b.csv": "text\na\n"}, r"b\.csv .*a\.csv, .* id, text"),
+        ({"a.csv": "text\na\n", "b.jsonl": '{"text": "a"}\n'}, r"a\.csv and b\.jsonl"),
     ],
 )
 def test_tables_that_a_stream_would_misread_are_refused(files: dict[str, str], message: str, tmp_path: Path) -> None:
@@ -180,23 +181,23 @@ def test_a_stream_leaves_the_tables_of_other_splits_out(tmp_path: Path) -> None:
 
 def test_what_can_not_be_streamed_is_refused(corpora: dict[str, Path], tmp_path: Path) -> None:
     for changes, message in (
-        ({"max_steps": 0}, r"--max-steps goes with --streaming, a multiple of --epochs \(2\): got 0"),
+        ({"max_steps": 0}, r"--max-steps .*--streaming, .*--epochs \(2\): got 0"),
         ({"max_steps": 15}, "got 15"),
-        ({"streaming": False}, "--max-steps goes with --streaming"),
+        ({"streaming": False}, "--max-steps .*--streaming"),
     ):
         with pytest.raises(ValueError, match=message):
             PretrainOptions(output_dir="x", **{**OPTIONS, **changes})
     with pytest.raises(FileNotFoundError, match="does not exist"):
         source_of(tmp_path / "none.jsonl")
     (tmp_path / "small.txt").write_text("a b\nc d\n\ne f\ng h\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="has 2 documents: too few to stream"):
+    with pytest.raises(ValueError, match="2 documents"):
         train_pretraining(
             PretrainOptions(output_dir=str(tmp_path / "run"), corpus=str(tmp_path / "small.txt"), **OPTIONS)
         )
 
 
 def late(folder: Path, row: str) -> Path:
-    """A table whose first rows, those that are looked at beforehand, have text and whose last one but some has not."""
+    """Writes a table in which one row has no text; it comes after the rows that are looked at beforehand."""
     lines = [json.dumps({"sentences": story(number)}) for number in range(90)]
     (folder / "mine.jsonl").write_text("\n".join([*lines[:70], row, *lines[70:]]), encoding="utf-8")
     return folder / "mine.jsonl"
@@ -210,9 +211,9 @@ def test_late_rows_without_text_are_passed_over_and_counted(
     options = {**OPTIONS, "corpus": str(late(tmp_path, row)), "epochs": 1, "max_steps": 40}
     train_pretraining(PretrainOptions(output_dir=str(tmp_path / "run"), **options))
     said = capsys.readouterr().out
-    count = int(said.split(" rows without text passed over")[0].splitlines()[-1])
-    assert count >= 1
-    assert "rows without text passed over" in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+    (count,) = re.findall(r"^(\d+) rows without text passed over", said, re.MULTILINE)
+    assert int(count) >= 1
+    assert f"{count} rows without text passed over" in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
     batches = read(Path(options["corpus"]), 0, 1)
     whole = list(islice(batches.of_epoch(0, 0), 60))
     place = json.loads(json.dumps(batches.state_dict()["places"][0]))
@@ -242,9 +243,9 @@ def test_a_streamed_text_that_is_no_utf8_is_named_with_its_line(tmp_path: Path) 
 def test_the_first_row_without_text_and_a_column_that_is_missing_are_named(tmp_path: Path) -> None:
     corpus = late(tmp_path, '{"sentences": null}')
     options = {**OPTIONS, "corpus": str(corpus)}
-    with pytest.raises(ValueError, match=r"row 71 of .*mine\.jsonl has None where text should be"):
+    with pytest.raises(ValueError, match=r"row 71 of .*mine\.jsonl has None"):
         train_pretraining(PretrainOptions(output_dir=str(tmp_path / "run"), **options))
-    with pytest.raises(ValueError, match=r"mine\.jsonl has no column 'body', it has sentences: name one"):
+    with pytest.raises(ValueError, match=r"mine\.jsonl .*'body', .* sentences"):
         train_pretraining(PretrainOptions(output_dir=str(tmp_path / "run"), text_column="body", **options))
 
 

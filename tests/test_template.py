@@ -54,7 +54,7 @@ def recipe():
 
 
 def names_left(files):
-    """Gives the files, by name and content, in which the old name is left."""
+    """Returns the files, by name and content, in which the old name is left."""
     return [name for name, content in files.items() if OLD in (name.encode() + content).lower()]
 
 

@@ -141,7 +141,7 @@ for split in ("train", "validation"):  # the same text
 
 
 def alone(script: str, *arguments: Any, cache: Path, **environment: str) -> list[str]:
-    """Runs a script in a new process with a cache of its own, and gives the lines that it prints."""
+    """Runs a script in a new process with a cache of its own, and returns the lines that it prints."""
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)],
         env={**os.environ, "HF_DATASETS_CACHE": str(cache), "OMP_NUM_THREADS": "1", **environment},

@@ -27,6 +27,7 @@ from toybert.train.finetune import RECIPES as FINETUNE_RECIPES
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub.folders import load_tokenizer
 from toybert.train.loop.checkpoint import checkpoints
+from toybert.train.measure.plots import plot_pretraining
 from toybert.train.pretrain import RECIPES, PretrainOptions, train_pretraining
 
 
@@ -165,7 +166,7 @@ def test_only_the_last_two_checkpoints_are_kept(pretrained: Path) -> None:
 
 def test_a_folder_that_holds_a_run_is_not_written_over(pretrained: Path, stories: str) -> None:
     before = (pretrained / "model.safetensors").read_bytes()
-    with pytest.raises(ValueError, match="is not empty: resume the run in it with --resume, or give another"):
+    with pytest.raises(ValueError, match=r"is not empty: .*--resume"):
         pretrain(pretrained, stories)
     assert (pretrained / "model.safetensors").read_bytes() == before
 
@@ -173,7 +174,7 @@ def test_a_folder_that_holds_a_run_is_not_written_over(pretrained: Path, stories
 def test_a_resume_with_another_configuration_names_the_difference(
     pretrained: Path, stories: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ValueError, match=r"was started with batch_size=32 and can't go on with 16"):
+    with pytest.raises(ValueError, match=r"batch_size=32 .* 16"):
         pretrain(pretrained, stories, resume=True, batch_size=16)
     with pytest.raises(FileNotFoundError, match="there is no run to resume"):
         pretrain(tmp_path / "nothing", stories, resume=True)
@@ -184,7 +185,7 @@ def test_a_resume_on_other_text_is_refused(stories: str, tmp_path: Path) -> None
     pretrain(tmp_path / "run", str(corpus), epochs=1)
     with (corpus / "train.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"sentences": ["the cat is red.", "the cat is old."]}\n')
-    with pytest.raises(ValueError, match=r"train\.jsonl is no longer the file that the run in .* was started with"):
+    with pytest.raises(ValueError, match=r"train\.jsonl is no longer .* run in "):
         pretrain(tmp_path / "run", str(corpus), epochs=1, resume=True)
 
 
@@ -194,7 +195,7 @@ def test_a_tokenizer_of_another_size_is_refused(pretrained: Path, sentiment: str
     tokenizer.add_tokens(["platypus"])
     tokenizer.save_pretrained(grown)
     size = len(tokenizer)
-    with pytest.raises(ValueError, match=rf"the tokenizer has {size} tokens and the model {size - 1}"):
+    with pytest.raises(ValueError, match=rf"tokenizer .*{size} .*model .*{size - 1}"):
         train_finetuning(FinetuneOptions(output_dir=str(tmp_path / "run"), model=str(grown), corpus=sentiment))
     assert not (tmp_path / "run").exists()
 
@@ -218,6 +219,10 @@ def test_the_whole_story_resumes_where_it_was_interrupted(
     for part in ("mlm", "nsp", "sentiment", "steps"):
         assert again[part] == whole[part]
     assert_same_run(tmp_path / "again" / "sentiment", tmp_path / "whole" / "sentiment")
+    assert {path.relative_to(tmp_path / "again").as_posix() for path in (tmp_path / "again").rglob("*.png")} == {
+        *(f"figures/{name}.png" for name in ("pretraining", "attention", "neighbours")),
+        *(f"sentiment/figures/{name}.png" for name in ("finetuning", "confusion")),
+    }
     with pytest.raises(ValueError, match="needs the --output-dir"):
         story.train_all(story.Options(resume=True))
 
@@ -283,10 +288,13 @@ def test_finetuning_moves_every_parameter_and_learns(pretrained: Path, sentiment
     assert "| validation: accuracy | 100.0% | the commonest class in training 66.7% |" in card
 
 
-def test_a_model_of_fewer_positions_is_finetuned_on_what_it_takes(sentiment: str, tmp_path: Path) -> None:
+def test_a_model_of_fewer_positions_is_finetuned_on_what_it_takes(
+    sentiment: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = make_checkpoint(tmp_path / "short", max_position_embeddings=6)  # the texts have 9 tokens
     options = FinetuneOptions(output_dir=str(tmp_path / "run"), model=str(folder), corpus=sentiment, epochs=1)
-    assert 0 < train_finetuning(options)["accuracy"] <= 1
+    train_finetuning(options)
+    assert "cut 60 of the 60" in capsys.readouterr().out
 
 
 def test_the_card_of_a_run_compares_with_the_commonest_word(pretrained: Path) -> None:
@@ -303,7 +311,13 @@ def test_every_file_of_a_run_is_there(pretrained: Path) -> None:
         "model.safetensors", "tokenizer.json", "tokenizer_config.json",
         "README.md", "run.json", "run.vocabulary", "history.json", "figures", "checkpoints",
     }  # fmt: skip
-    assert (pretrained / "figures" / "pretraining.png").stat().st_size > 10_000
+
+
+def test_the_picture_of_a_run_shows_its_history(pretrained: Path, tmp_path: Path) -> None:
+    logged = history(pretrained)
+    plot_pretraining(loop.Progress(train=logged["train"], validation=logged["validation"]), tmp_path)
+    drawn = (pretrained / "figures" / "pretraining.png").read_bytes()
+    assert drawn == (tmp_path / "pretraining.png").read_bytes()
 
 
 def test_the_seed_recipe_is_the_plain_one() -> None:
@@ -329,18 +343,18 @@ def test_the_command_line_takes_defaults_from_the_recipe_and_lets_them_be_change
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"epochs": 0}, "epochs must be at least 1, got 0"),
-        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
-        ({"batch_size": 33}, "batch_size must be even"),
-        ({"vocab_size": 5}, "vocab_size must be above 5"),
-        ({"initializer_range": 0.0}, "initializer_range must be above 0"),
-        ({"schedule": "cosine"}, "schedule must be linear or constant"),
-        ({"push_to_hub": True}, "push_to_hub needs a repo_id"),
+        ({"epochs": 0}, "epochs .* 1, got 0"),
+        ({"learning_rate": 0.0}, "learning_rate .* 0"),
+        ({"batch_size": 33}, "batch_size .* even"),
+        ({"vocab_size": 5}, "vocab_size .* 5"),
+        ({"initializer_range": 0.0}, "initializer_range .* 0"),
+        ({"schedule": "cosine"}, "schedule .* linear or constant"),
+        ({"push_to_hub": True}, "push_to_hub .* repo_id"),
         ({"push_to_hub": True, "repo_id": "me/to/bert"}, "me/to/bert"),
-        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
-        ({"seed": -1}, "seed must be at least 0, got -1"),
-        ({"weight_decay": float("nan")}, "weight_decay must be at least 0, got nan"),
-        ({"mlm_probability": 0.0}, "mlm_probability must be above 0"),
+        ({"dropout": 1.0}, "dropout .* got 1.0"),
+        ({"seed": -1}, "seed .* got -1"),
+        ({"weight_decay": float("nan")}, "weight_decay .* got nan"),
+        ({"mlm_probability": 0.0}, "mlm_probability .* 0"),
     ],
 )
 def test_options_that_no_run_can_have_are_refused(
@@ -355,8 +369,8 @@ def test_the_whole_story_asks_what_can_be_wrong_before_it_begins(stories: str, s
     common = {"output_dir": str(tmp_path / "run"), "stories": stories, "sentiment": sentiment}
     for changes, message in (
         ({"sentiment": str(tmp_path)}, "does not exist"),
-        ({"finetuning_epochs": 0}, "epochs must be at least 1"),
-        ({"recipe": "best"}, "recipe must be one of default, seed, got 'best'"),
+        ({"finetuning_epochs": 0}, "epochs .* 1"),
+        ({"recipe": "best"}, "recipe .* default, seed, .*'best'"),
     ):
         with pytest.raises((ValueError, FileNotFoundError), match=message):
             story.train_all(story.Options(**{**common, **changes}))
@@ -372,7 +386,7 @@ def test_a_folder_of_another_model_is_refused(sentiment: str, tmp_path: Path) ->
     BertForMaskedLM(
         BertConfig(vocab_size=50, hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
     ).save_pretrained(tmp_path / "bert")
-    with pytest.raises(ValueError, match="holds a model of type bert, not toybert"):
+    with pytest.raises(ValueError, match="bert, not toybert"):
         train_finetuning(
             FinetuneOptions(output_dir=str(tmp_path / "run"), model=str(tmp_path / "bert"), corpus=sentiment)
         )
@@ -381,7 +395,7 @@ def test_a_folder_of_another_model_is_refused(sentiment: str, tmp_path: Path) ->
 
 def test_a_file_is_no_output_folder(stories: str, tmp_path: Path) -> None:
     (tmp_path / "run").write_text("mine")
-    with pytest.raises(ValueError, match="is a file: give another --output-dir"):
+    with pytest.raises(ValueError, match=r"is a file: .*--output-dir"):
         pretrain(tmp_path / "run", stories)
     assert (tmp_path / "run").read_text() == "mine"
 
@@ -393,7 +407,7 @@ def test_a_loss_that_is_no_number_stops_the_run_with_its_step(stories: str, tmp_
 
 def test_a_checkpoint_that_is_none_is_refused(sentiment: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"is no checkpoint: it has no config.json"):
+    with pytest.raises(FileNotFoundError, match=r"no config\.json"):
         train_finetuning(
             FinetuneOptions(output_dir=str(tmp_path / "run"), model=str(tmp_path / "empty"), corpus=sentiment)
         )
@@ -412,8 +426,12 @@ def test_mistakes_on_the_command_line_are_one_sentence(tmp_path: Path) -> None:
 
 
 def test_saved_runs_load_through_their_auto_classes(pretrained: Path) -> None:
-    for auto in (AutoModelForPreTraining, AutoModelForSequenceClassification):
-        assert auto.from_pretrained(pretrained, trust_remote_code=True).training is False
+    for auto, new in (
+        (AutoModelForPreTraining, set()),
+        (AutoModelForSequenceClassification, {"classifier.weight", "classifier.bias"}),
+    ):
+        _, info = auto.from_pretrained(pretrained, trust_remote_code=True, output_loading_info=True)
+        assert set(info["missing_keys"]) == new
 
 
 @pytest.mark.slow

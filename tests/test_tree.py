@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from helpers import CODE, ROOT
-from transformers import AutoConfig, AutoTokenizer
 
 ALLOWED = {
     *CODE,
@@ -100,8 +99,3 @@ def test_every_folder_of_the_training_code_has_its_place_and_says_what_it_is_for
     assert folders == KNOWN.keys()
     for folder in folders:
         assert ast.get_docstring(ast.parse((ROOT / "train" / folder / "__init__.py").read_text(encoding="utf-8")))
-
-
-def test_the_model_has_one_row_for_each_token_of_the_tokenizer():
-    tokenizer = AutoTokenizer.from_pretrained(ROOT, trust_remote_code=True)
-    assert len(tokenizer) == AutoConfig.from_pretrained(ROOT, trust_remote_code=True).vocab_size

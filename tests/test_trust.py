@@ -184,7 +184,7 @@ for folder, file in planted:
 
 
 def lint(source):
-    """Gives the names in a hub file that it has no business with."""
+    """Returns the names in a hub file that it has no business with."""
     names, known = set(), {*HARMLESS, *LIBRARIES, "os"}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -205,7 +205,7 @@ def lint(source):
 
 
 def functions(name):
-    """Gives each function of a hub file that does something, by the line where it begins."""
+    """Returns each function of a hub file that does something, by the line where it begins."""
     nodes = ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
     defined = (node for node in nodes if isinstance(node, ast.FunctionDef) and not isinstance(node.body[-1], ast.Raise))
     return {min(n.lineno for n in (node, *node.decorator_list)): f"{name}: {node.name}" for node in defined}

@@ -42,7 +42,7 @@ def load(auto_class, folder=ROOT, **options):
 
 
 def answers_of_the_shipped_checkpoints():
-    """Gives some of what the shipped models answer, in float64: there it is the same on every machine to ten digits."""
+    """Returns some of what the shipped models answer, in float64: so it is the same on every machine to ten digits."""
     tokenizer = load("AutoTokenizer")
     batch = tokenizer(FIRST, SECOND, padding=True, return_tensors="pt")
     shorter = load("AutoTokenizer", subfolder="sentiment")(FIRST, padding=True, return_tensors="pt")
@@ -64,7 +64,7 @@ def answers_of_the_shipped_checkpoints():
 
 
 def make(kind):
-    """Gives a model and a tokenizer that differ from the shipped ones in what the kind says."""
+    """Returns a model and a tokenizer that differ from the shipped ones in what the kind says."""
     torch.manual_seed(0)  # of a new head
     options = {
         "float16": {"dtype": torch.float16},
@@ -96,7 +96,7 @@ def train_and_save(model, tokenizer, folder):
 
 
 def answers_of(model, tokenizer):
-    """Gives, in JSON's types, all that has to survive the way from one version to another."""
+    """Returns, in JSON's types, all that has to survive the way from one version to another."""
     batch = tokenizer(FIRST, SECOND, padding=True, return_tensors="pt")
     several = {name: value[:, None].expand(-1, 2, -1) for name, value in batch.items()}  # (B, C, S)
     with torch.no_grad():
