@@ -6,6 +6,7 @@ partner in whatever batch, worker or process it is made, and after a resume.
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import cycle
 
 import numpy as np
 import torch
@@ -61,28 +62,27 @@ class RowDataset(Dataset):
         counts = self.word_counts
         return float(counts[self.tokenizer.unk_token_id] / counts.sum())
 
-    def assemble(self, *texts: tuple[Tokens, np.ndarray, np.ndarray]) -> Batch:
+    def assemble(self, starts: np.ndarray, lengths: np.ndarray) -> Batch:
         """Makes a padded batch of rows, `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
 
         Args:
-            texts: of A, and of B if there is one: the tokens, where in them each row's begin, and how many, (B,).
+            starts, lengths: where in its tokens each row's A begins, and B if there is one, and how long they are,
+                (1 or 2, B).
         """
-        sizes = 1 + np.sum([length + 1 for _, _, length in texts], axis=0)  # (B,)
-        column = np.arange(sizes.max())  # (S,)
-        ids = np.full((len(sizes), len(column)), self.pad_id)  # (B, S)
+        sizes = 1 + (lengths + 1).sum(0)[:, None]  # (B, 1)
+        column = np.arange(sizes.max())[None]  # (1, S)
+        ids = np.full((len(sizes), sizes.max()), self.pad_id)  # (B, S)
         ids[:, 0] = self.cls_id
         types = np.zeros_like(ids)
         first = np.ones_like(sizes)  # the column in which a row's text begins
-        for side, (tokens, start, length) in enumerate(texts):
-            place = column - first[:, None]  # in the text, (B, S)
-            inside = (place >= 0) & (place < length[:, None])
-            ids[inside] = tokens.ids[(start[:, None] + place)[inside]]
-            end = place == length[:, None]
-            ids[end] = self.sep_id
-            types[inside | end] = side
+        for side, (tokens, start, length) in enumerate(zip(cycle(self.sides), starts[..., None], lengths[..., None])):
+            place = column - first  # in the text, (B, S)
+            inside = (place >= 0) & (place < length)
+            ids[inside] = tokens.ids[(start + place)[inside]]
+            ids[place == length] = self.sep_id
+            types[(place >= 0) & (place <= length)] = side
             first = first + length + 1
-        real = (column < sizes[:, None]).astype(np.int64)
-        arrays = {"input_ids": ids, "token_type_ids": types, "attention_mask": real}
+        arrays = {"input_ids": ids, "token_type_ids": types, "attention_mask": (column < sizes).astype(np.int64)}
         return {name: torch.from_numpy(values) for name, values in arrays.items()}
 
     @property
@@ -146,19 +146,32 @@ class MaskedDataset(RowDataset):
         """Every sentence (or span of them) of the documents once, as the hash of its ids, uint64 (sentences,)."""
         return np.unique(self.spans.key)
 
-    def mask(self, batch: Batch, index: np.ndarray) -> Batch:
-        """Hides words of a batch of the rows `index`, as this epoch does, and adds the `labels`."""
-        ids = batch["input_ids"]  # (B, S)
-        noise = uniforms((self.seed, self.epoch, 1), index, 3 * ids.shape[1]).reshape(len(index), -1, 3)
-        masked, labels = create_mlm_data(
-            ids,
-            torch.from_numpy(np.ascontiguousarray(noise.transpose(2, 0, 1))),
+    def spans_of(self, rows: np.ndarray) -> np.ndarray:
+        """Returns the numbers of the spans that rows are made of in this epoch, (1 or 2, B)."""
+        raise NotImplementedError
+
+    def rows_without(self, known: np.ndarray) -> np.ndarray:
+        """Returns the rows of which no sentence is one of those known (see `sentences`)."""
+        rows = np.arange(len(self))
+        return rows[~np.isin(self.spans.key, known)[self.spans_of(rows)].any(0)]
+
+    def __getitems__(self, rows: Sequence[int]) -> Batch:
+        """Returns the rows as one batch, padded to its longest: everything that a model for this task takes."""
+        index = np.asarray(rows, dtype=np.int64)
+        spans = self.spans_of(index)
+        length = np.minimum(self.length[:, index // self.group], self.spans.length[spans])
+        batch = self.assemble(self.spans.start[spans], length)
+        shape = batch["input_ids"].shape  # (B, S)
+        noise = uniforms((self.seed, self.epoch, 1), index, 3 * shape[1]).reshape(*shape, 3)
+        batch["input_ids"], batch["labels"] = create_mlm_data(
+            batch["input_ids"],
+            torch.from_numpy(noise).permute(2, 0, 1),
             vocab_size=self.vocab_size,
             special_ids=self.special_ids,
             mask_token_id=self.mask_token_id,
             mlm_probability=self.mlm_probability,
         )
-        return {**batch, "input_ids": masked, "labels": labels}
+        return batch
 
 
 class MaskedWordDataset(MaskedDataset):
@@ -195,14 +208,8 @@ class MaskedWordDataset(MaskedDataset):
         self.spans = pack(self.tokens, document if packed else np.arange(len(document)), room)
         self.length = self.spans.length[None]
 
-    def rows_without(self, known: np.ndarray) -> np.ndarray:
-        """Returns the rows that are not one of those known (see `sentences`)."""
-        return np.flatnonzero(~np.isin(self.spans.key, known))
-
-    def __getitems__(self, rows: Sequence[int]) -> Batch:
-        """Returns the rows as one batch, padded to its longest: everything that ToyBertForMaskedLM takes."""
-        index = np.asarray(rows, dtype=np.int64)
-        return self.mask(self.assemble((self.tokens, self.spans.start[index], self.length[0, index])), index)
+    def spans_of(self, rows: np.ndarray) -> np.ndarray:
+        return rows[None]
 
 
 class PretrainDataset(MaskedDataset):
@@ -234,9 +241,8 @@ class PretrainDataset(MaskedDataset):
 
         Args:
             documents, numbers: see `MaskedDataset`.
-            packed: fill up to half of the room with neighbouring sentences, and split longer ones, so that every token
-                is used. Else sentences stay single, and the longer one of a pair that is too long is cut at its end;
-                `cut` counts these.
+            packed: fill up to half of the room with neighbouring sentences, and split longer ones. Else sentences stay
+                single, and the longer one of a pair that is too long is cut at its end; `cut` counts these.
             max_length: of a pair with its three special tokens.
             related: bool (documents, documents). If given, a false B comes only from documents related to A's: with
                 those that share A's people or topic, these are hard negatives.
@@ -269,15 +275,16 @@ class PretrainDataset(MaskedDataset):
         self._low, self._high = (np.searchsorted(most[self._by_length], most, side) for side in ("left", "right"))
 
     def _check_that_false_sentences_exist(self) -> None:
+        """Refuses text in which a true next sentence has no other one that could stand in its place."""
+
         def count(numbers: np.ndarray) -> np.ndarray:
             _, where, counts = np.unique(numbers, return_inverse=True, return_counts=True)
             return counts[where]
 
-        same_document, same_text = count(self._document), count(self._text)
-        both = count(self._document * (self._text.max() + 1) + self._text)
-        possible = len(self._a) - same_document - same_text + both
-        if (possible == 0).any():
-            b = self._a[np.flatnonzero(possible == 0)[0]] + 1
+        both = self._document * (self._text.max() + 1) + self._text
+        possible = len(self._a) - count(self._document) - count(self._text) + count(both)
+        if not possible.all():
+            b = self._a[possible.argmin()] + 1
             start, length = self.spans.start[b], self.spans.length[b]
             text = self.tokenizer.decode(self.tokens.ids[start : start + length])
             raise ValueError(
@@ -285,13 +292,6 @@ class PretrainDataset(MaskedDataset):
                 "next-sentence prediction needs at least two documents, each of two or more sentences of its own; "
                 "--no-nsp does without"
             )
-
-    def rows_without(self, known: np.ndarray) -> np.ndarray:
-        """Returns the rows neither of whose sentences is one of those known (see `sentences`)."""
-        rows = np.arange(len(self))
-        partner = self.partners(rows // 2, 1 - rows % 2)
-        is_known = np.isin(self.spans.key, known)
-        return rows[~is_known[self._a[rows // 2]] & ~is_known[self._a[partner] + 1]]
 
     def partners(self, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Returns, for each pair and label, the pair whose B it gets: itself for 1, an acceptable other one for 0."""
@@ -306,28 +306,25 @@ class PretrainDataset(MaskedDataset):
         return np.where(labels == 1, pairs, partner)
 
     def _accepted(self, pairs: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+        """Tells which candidates have a B that can be a false one for the pairs."""
         a, b = self._document[pairs], self._document[candidates]
         accepted = (a != b) & (self._text[pairs] != self._text[candidates])
         return accepted if self.related is None else accepted & self.related[a, b]
 
     def _nearest(self, pair: int, place: int) -> int:
         """Finds the acceptable false next sentence nearest to a place in the order of length."""
-        accepted = self._accepted(np.array([pair]), self._by_length)
-        places = np.flatnonzero(accepted)
+        places = np.flatnonzero(self._accepted(np.array([pair]), self._by_length))
         if not len(places):
             raise ValueError(f"no related document has a false next sentence for pair {pair}")
         return int(self._by_length[places[np.abs(places - place).argmin()]])
 
+    def spans_of(self, rows: np.ndarray) -> np.ndarray:
+        partner = self.partners(rows // 2, 1 - rows % 2)
+        return np.stack([self._a[rows // 2], self._a[partner] + 1])
+
     def __getitems__(self, rows: Sequence[int]) -> Batch:
-        """Returns the rows as one batch, padded to its longest: everything that ToyBertForPreTraining takes."""
-        index = np.asarray(rows, dtype=np.int64)
-        pair, label = index // 2, 1 - index % 2
-        a, b = self._a[pair], self._a[self.partners(pair, label)] + 1  # the numbers of their spans
-        a_length, b_length = self.length[:, pair]
-        b_length = np.minimum(b_length, self.spans.length[b])
-        start = self.spans.start
-        batch = self.assemble((self.tokens, start[a], a_length), (self.tokens, start[b], b_length))
-        return {**self.mask(batch, index), "next_sentence_label": torch.from_numpy(label)}
+        label = 1 - torch.as_tensor(rows, dtype=torch.int64) % 2
+        return {**super().__getitems__(rows), "next_sentence_label": label}
 
 
 class FinetuneDataset(RowDataset):
@@ -375,7 +372,7 @@ class FinetuneDataset(RowDataset):
     def __getitems__(self, rows: Sequence[int]) -> Batch:
         """Returns the rows as one batch, padded to its longest: everything that a classifier takes."""
         index = np.asarray(rows, dtype=np.int64)
-        batch = self.assemble(*zip(self.sides, self._start[:, index], self.length[:, index], strict=True))
+        batch = self.assemble(self._start[:, index], self.length[:, index])
         return batch if self.labels is None else {**batch, "labels": self.labels[index]}
 
 
