@@ -65,9 +65,7 @@ class RowDataset(Dataset):
     def assemble(self, starts: np.ndarray, lengths: np.ndarray) -> Batch:
         """Makes a padded batch of rows, `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
 
-        Args:
-            starts, lengths: where in its tokens each row's A begins, and B if there is one, and how long they are,
-                (1 or 2, B).
+        Their A, and B if there is one, are tokens from `starts` on, as many as `lengths` says, both (1 or 2, B).
         """
         sizes = 1 + (lengths + 1).sum(0)[:, None]  # (B, 1)
         column = np.arange(sizes.max())[None]  # (1, S)

@@ -172,7 +172,7 @@ def encode(texts: list[str], row: np.ndarray, tokenizer: PreTrainedTokenizerBase
 
 def hashes(ids: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Returns 64 bits of a hash of each stretch of ids."""
-    places = zip(starts.tolist(), ends.tolist(), strict=True)
+    places = zip(starts, ends, strict=True)
     digests = (hashlib.blake2b(ids[start:end].tobytes(), digest_size=8).digest() for start, end in places)
     return np.frombuffer(b"".join(digests), dtype=np.uint64)
 
@@ -204,30 +204,16 @@ def pack(tokens: Tokens, document: np.ndarray, room: int, several: bool = False)
     parts = -(-tokens.length // room)  # of each sentence
     sentence = np.repeat(np.arange(len(parts)), parts)
     part = np.arange(len(sentence)) - np.repeat(np.cumsum(parts) - parts, parts)
-    begin = tokens.start[sentence] + tokens.length[sentence] * part // parts[sentence]
-    end = tokens.start[sentence] + tokens.length[sentence] * (part + 1) // parts[sentence]
+    begin, end = (tokens.start[sentence] + tokens.length[sentence] * n // parts[sentence] for n in (part, part + 1))
     document = document[sentence]
-    if not len(begin):
-        return Spans(begin, begin, document, tokens.key, 0)
-
-    breaks = np.flatnonzero(document[1:] != document[:-1]) + 1
-    edges = np.concatenate([[0], breaks, [len(begin)]])  # between documents
-    stretch = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
-    limit = np.full(len(edges) - 1, room)
+    is_new = np.diff(document, prepend=-1) != 0  # whether a document begins with this part
+    most = np.full(len(begin), room)
     if several:
-        limit = np.minimum(limit, -(-(end[edges[1:] - 1] - begin[edges[:-1]]) // 2))
-    after = np.searchsorted(end, begin + limit[stretch], side="right")  # the first that a span begun here can't take
-    after = np.clip(after, np.arange(len(begin)) + 1, edges[stretch + 1])
-    first = follow(after)
-    start, stop = begin[first], end[after[first] - 1]
-    return Spans(start, stop - start, document[first], hashes(tokens.ids, start, stop), int((parts > 1).sum()))
-
-
-def follow(after: np.ndarray) -> np.ndarray:
-    """Returns 0, after[0], after[after[0]] and so on, as long as they are places in the array."""
-    visited = np.zeros(len(after), dtype=bool)
-    place = 0
-    while place < len(after):
-        visited[place] = True
-        place = after.item(place)
-    return np.flatnonzero(visited)
+        place = np.cumsum(is_new) - 1
+        most = np.minimum(most, -(-np.bincount(place, end - begin)[place] // 2))
+    opens, start = is_new.copy(), 0  # whether a span begins with this part; where the present one began
+    for number, (new, first, last, limit) in enumerate(zip(is_new, begin, end, most, strict=True)):
+        if new or last - start > limit:
+            opens[number], start = True, first
+    starts, ends = begin[opens], end[np.roll(opens, -1)]  # a span ends where another begins, and the last at the end
+    return Spans(starts, ends - starts, document[opens], hashes(tokens.ids, starts, ends), int((parts > 1).sum()))
