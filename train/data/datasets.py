@@ -28,7 +28,7 @@ Batch = dict[str, Tensor]
 
 
 def room_for(texts: int, max_length: int) -> int:
-    """Returns how many tokens the texts of a row can have: [CLS] and a [SEP] after each text take the rest."""
+    """Returns how many tokens the texts of a row can have, beside [CLS] and a [SEP] after each text."""
     if max_length < 1 + 2 * texts:
         raise ValueError(f"max_length must be at least {1 + 2 * texts}, got {max_length}")
     return max_length - 1 - texts
@@ -45,7 +45,7 @@ class RowDataset(Dataset):
     length: np.ndarray  # of each side's text in each group of rows, (1 or 2, groups)
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, *sides: Tokens):
-        """Takes the tokens of all texts or, if the second text of a row is from another column, of either side."""
+        """Takes the tokens of all texts or, if A and B are from two columns, of either."""
         self.tokenizer, self.sides, self.tokens = tokenizer, sides, sides[0]
         # The library computes these anew at each access.
         self.cls_id, self.sep_id, self.pad_id = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
@@ -117,7 +117,7 @@ class MaskedDataset(RowDataset):
         Args:
             documents: each a list of sentences; a column of `datasets` is never in memory as a whole. Sentences without
                 a word are left out and counted in `dropped`. Or the tokens of documents, by their numbers.
-            numbers: of each of the documents, where one that goes on in the next row has the same again.
+            numbers: of the documents; one that goes on in the next row has the same number again.
         """
         tokens = documents if isinstance(documents, Tokens) else tokenise(documents, tokenizer, numbers)
         super().__init__(tokenizer, tokens)
@@ -242,17 +242,15 @@ class PretrainDataset(MaskedDataset):
             packed: fill up to half of the room with neighbouring sentences, and split longer ones. Else sentences stay
                 single, and the longer one of a pair that is too long is cut at its end; `cut` counts these.
             max_length: of a pair with its three special tokens.
-            related: bool (documents, documents). If given, a false B comes only from documents related to A's: with
-                those that share A's people or topic, these are hard negatives.
+            related: bool (documents, documents). A false B then comes from a related document: a hard negative.
 
         Raises:
             ValueError: there is no pair, or a sentence for which no false next one exists.
         """
         room = room_for(2, max_length)
         super().__init__(documents, tokenizer, numbers, mlm_probability, seed)
-        self.related = related
         self.spans = pack(self.tokens, self.tokens.row, room // 2, several=True) if packed else self.tokens
-        document = self.spans.row
+        self.related, document = related, self.spans.row
         self._a = np.flatnonzero(document[:-1] == document[1:])
         if not len(self._a):
             raise ValueError(NO_PAIRS)

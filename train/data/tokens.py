@@ -90,27 +90,23 @@ def tokenise(
     settings = {name: value for name, value in backend.items() if name not in ("truncation", "padding")}
     how = json.dumps([CODE, tokenizers.__version__, settings, key or content_key(rows, numbers)])
     name = f"{hashlib.sha256(how.encode()).hexdigest()}.npy"
-    return kept(name, lambda path: write_tokens(path, rows, tokenizer, numbers), load_tokens)
+    return kept(name, lambda path: write_tokens(path, encode_rows(rows, tokenizer, numbers)), load_tokens)
 
 
-def tokenise_in_memory(
-    texts: Sequence[Any], tokenizer: PreTrainedTokenizerBase, numbers: np.ndarray | None = None
-) -> Tokens:
+def tokenise_in_memory(texts: Sequence[Any], tokenizer: PreTrainedTokenizerBase, numbers: np.ndarray) -> Tokens:
     """Splits few texts, and keeps nothing on the disk."""
     nothing = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=ABOUT_A_TEXT)
     ids, about = zip(nothing, *encode_rows(as_dataset(texts), tokenizer, numbers), strict=True)
     return Tokens(np.concatenate(ids), np.concatenate(about))
 
 
-def write_tokens(
-    path: Path, rows: datasets.Dataset, tokenizer: PreTrainedTokenizerBase, numbers: np.ndarray | None
-) -> None:
+def write_tokens(path: Path, parts: Iterator[tuple[np.ndarray, np.ndarray]]) -> None:
     """Writes all ids, as `np.save` does but a part at a time, and then what there is to know of each text."""
     about, count = [np.zeros(0, dtype=ABOUT_A_TEXT)], 0
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.int32)), "fortran_order": False}
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header | {"shape": (0,)})  # as long as for any other number
-        for ids, texts in encode_rows(rows, tokenizer, numbers):
+        for ids, texts in parts:
             file.write(ids.tobytes())
             about, count = [*about, texts], count + len(ids)
         np.save(file, np.concatenate(about))
@@ -211,7 +207,7 @@ def pack(tokens: Tokens, document: np.ndarray, room: int, several: bool = False)
     if several:
         place = np.cumsum(is_new) - 1
         most = np.minimum(most, -(-np.bincount(place, end - begin)[place] // 2))
-    opens, start = is_new.copy(), 0  # whether a span begins with this part; where the present one began
+    opens, start = is_new.copy(), 0  # whether a span begins with this part, and where the present span began
     for number, (new, first, last, limit) in enumerate(zip(is_new, begin, end, most, strict=True)):
         if new or last - start > limit:
             opens[number], start = True, first

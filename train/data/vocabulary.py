@@ -40,9 +40,8 @@ def learn_word_pieces(texts: Sequence[list[str]], vocab_size: int, min_frequency
     """Learns word pieces as BERT has them: lower-case, without accents, the 1,000 commonest letters among them.
 
     The same text gives the same pieces, unless it has more letters. By itself the library numbers the letters inside
-    words ("##a") in an order that changes from run to run, and of two pairs of pieces that are equally common it joins
-    the one with the lower numbers. So the letters are found first, by learning nothing else, and then numbered in their
-    order.
+    words ("##a") in an order that changes from run to run, and of two equally common pairs of pieces it joins the one
+    with the lower numbers. So the letters are found first, by learning nothing else, and then numbered in their order.
     """
 
     def learn(size: int, *numbered: str) -> BertWordPieceTokenizer:
