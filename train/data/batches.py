@@ -11,6 +11,8 @@ from torch.utils.data import DataLoader, Sampler, Subset
 
 from toybert.train.data.datasets import Batch, as_is
 
+WINDOW = 32  # batches whose rows are sorted by length together
+
 
 class LengthBatchSampler(Sampler[list[int]]):
     """Yields batches of rows of similar length, in another order and company each epoch.
@@ -26,13 +28,10 @@ class LengthBatchSampler(Sampler[list[int]]):
         ValueError: the batch size is not a multiple of `group`.
     """
 
-    def __init__(
-        self, lengths: np.ndarray, batch_size: int, seed: int = 0, group: int = 1, window: int = 32, parts: int = 1
-    ):
+    def __init__(self, lengths: np.ndarray, batch_size: int, seed: int = 0, group: int = 1, parts: int = 1):
         if batch_size % group:
             raise ValueError(f"batch_size {batch_size} is not a multiple of {group}, the rows that go together")
-        self.lengths, self.rows, self.seed, self.group = np.asarray(lengths), batch_size, seed, group
-        self.window, self.parts = window, parts
+        self.lengths, self.rows, self.seed, self.group, self.parts = np.asarray(lengths), batch_size, seed, group, parts
         # accelerate repeats rows of the first batches until all have this size; with None, each keeps its own.
         self.batch_size = batch_size if parts == 1 else None
         self.drop_last = False
@@ -52,14 +51,15 @@ class LengthBatchSampler(Sampler[list[int]]):
                 yield part.tolist()
 
     def _batches(self) -> Iterator[np.ndarray]:
+        """Yields the rows of each batch, before it is parted."""
         random = np.random.default_rng([self.seed, self.epoch])
-        order = random.permutation(len(self.lengths) // self.group)[:, None] * self.group + np.arange(self.group)
-        order = order.reshape(-1)
+        first = random.permutation(len(self.lengths) // self.group) * self.group
+        order = (first[:, None] + np.arange(self.group)).ravel()
         batches = []
-        for start in range(0, len(order), self.rows * self.window):
-            part = order[start : start + self.rows * self.window]
+        for start in range(0, len(order), self.rows * WINDOW):
+            part = order[start : start + self.rows * WINDOW]
             part = part[np.argsort(self.lengths[part], kind="stable")]
-            batches += [part[i : i + self.rows] for i in range(0, len(part), self.rows)]
+            batches += np.split(part, range(self.rows, len(part), self.rows))
         full = len(self.lengths) // self.rows
         for index in random.permutation(full):
             yield batches[index]
@@ -102,7 +102,7 @@ class DatasetBatches(Batches):
     def __init__(self, dataset: Any, batch_size: int, accelerator: Accelerator, seed: int):
         self.accumulation = accelerator.gradient_accumulation_steps
         parts = self.accumulation * accelerator.num_processes
-        self.sampler = LengthBatchSampler(dataset.lengths, batch_size * parts, seed, dataset.group, parts=parts)
+        self.sampler = LengthBatchSampler(dataset.lengths, batch_size * parts, seed, dataset.group, parts)
         # A generator of its own: or each new iterator would take a number from the one that dropout draws from,
         # and a resumed epoch, which starts one iterator more, would go on differently.
         generator = torch.Generator()

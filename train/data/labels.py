@@ -47,11 +47,7 @@ class Labels:
         return {name: number for number, name in enumerate(self.names)}
 
     def encode(self, table: Table) -> Tensor:
-        """Encodes the labels of a table: class numbers (N,), 0 and 1 (N, L) for any number of classes, or floats (N,).
-
-        Raises:
-            ValueError: a label is missing, or training did not have it; the message names the label and its row.
-        """
+        """Encodes a table's labels: class numbers (N,), 0 and 1 (N, L) for any number of classes, or floats (N,)."""
         labels = read_labels(table, self.column, self.separator)
         for row, label in enumerate(labels, start=1):
             self._check(label, f"row {row} of {table.name}")
@@ -65,10 +61,9 @@ class Labels:
         """Refuses a label that the model cannot learn or be measured by."""
         if label is None:
             raise ValueError(f"{where} has no label in the column {self.column!r}")
-        kind, is_list = self.problem_type, isinstance(label, list)
-        if not (is_number(label) if kind == REGRESSION else is_list == (kind == MULTI)):
+        kind, names = self.problem_type, names_in(label)
+        if not (is_number(label) if kind == REGRESSION else isinstance(label, list) == (kind == MULTI)):
             raise ValueError(f"{where} has the label {label!r}, where {kind} wants {WANTED[kind]}")
-        names = label if isinstance(label, list) else [str(label)]
         unknown = [name for name in names if name not in self.numbers]
         if unknown and kind != REGRESSION:
             known = shortened(self.names)
@@ -78,15 +73,12 @@ class Labels:
 
     def encode_if_given(self, table: Table) -> Tensor | None:
         """Encodes the labels of a table, unless it has none in any row."""
-        if self.column not in table.rows.column_names:
-            return None
-        if all(label is None for label in read_labels(table, self.column, self.separator)):
-            return None
-        return self.encode(table)
+        labels = read_labels(table, self.column, self.separator) if self.column in table.rows.column_names else []
+        return None if all(label is None for label in labels) else self.encode(table)
 
     def as_text(self, label: Label) -> str:
         """Writes a label as a cell of text."""
-        return (self.separator or ";").join(label) if isinstance(label, list) else "" if label is None else str(label)
+        return (self.separator or ";").join(names_in(label))
 
     def summary(self) -> str:
         """Says in a few words what the labels are."""
@@ -96,27 +88,25 @@ class Labels:
         return f"{kind} {len(self.names)} classes: {shortened(self.names)}"
 
 
+def names_in(label: Label) -> list[str]:
+    """Returns the names that a label holds: none, one or several."""
+    if isinstance(label, list):
+        return label
+    return [] if label is None else [str(label)]
+
+
 def learn_labels(table: Table, column: str, separator: str | None, problem_type: str | None) -> Labels:
-    """Finds out what the labels of a training table stand for.
+    """Finds out what the labels of a training table stand for, unless `problem_type` says it.
 
     Lists of names are any number of classes, and numbers that are not integers are targets of a regression. Integers,
     truth values and names are one of several classes; these are sorted, integers by value. A `ClassLabel` of `datasets`
-    keeps its own order and all of its names.
-
-    Args:
-        separator: what stands between the names, where a cell of text can hold several.
-        problem_type: one of `PROBLEMS`; None guesses it from the labels.
-
-    Raises:
-        ValueError: there is no such column, or some labels are numbers and others names, or all are the same.
+    keeps its own order and all of its names. A `separator` stands between the names of a cell that can hold several.
     """
     labels = read_labels(table, column, separator)
     problem_type = problem_type or guess_problem(labels, table)
     if problem_type == REGRESSION:
         return Labels(problem_type, (column,), column, separator)
-    found = {
-        str(name) for label in labels for name in (label if isinstance(label, list) else [label]) if name is not None
-    }
+    found = set(chain.from_iterable(map(names_in, labels)))
     if len(found) < 2:
         said = f"only the label {found.pop()!r}" if found else "no label"
         raise ValueError(f"the column {column!r} of {table.name} has {said}: there is nothing to tell apart")
@@ -136,9 +126,10 @@ def looks_like_several(names: Sequence[str]) -> str | None:
             "write food;trip in a cell and give --label-separator ';', or keep the lists in a .jsonl file"
         )
     for separator in ";|,":
+        split = {name: {part.strip() for part in name.split(separator)} for name in names}
+        held = Counter(chain.from_iterable(split.values()))
         joined = [name for name in names if separator in name]
-        held = Counter(part for name in names for part in {part.strip() for part in name.split(separator)})
-        parts = {part.strip() for name in joined for part in name.split(separator)}
+        parts = set().union(*(split[name] for name in joined))
         if 2 * sum(held[part] > 1 for part in parts) > len(parts):  # most stand in other names too
             return (
                 f"labels such as {joined[0]!r} are taken as one class: if they are several each, "

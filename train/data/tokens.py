@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ def tokenise(
     The result is kept where `datasets` keeps what it makes (`HF_DATASETS_CACHE`), in the folder `toybert`.
 
     Args:
-        texts: at least one string or list of strings; a column of `datasets` never becomes Python objects as a whole.
+        texts: strings or lists of strings; a column of `datasets` never becomes Python objects as a whole.
         numbers: of each of them, in place of its row.
         key: stands for the texts and their numbers; without one, they are hashed.
     """
@@ -90,47 +90,32 @@ def tokenise(
     settings = {name: value for name, value in backend.items() if name not in ("truncation", "padding")}
     how = json.dumps([CODE, tokenizers.__version__, settings, key or content_key(rows, numbers)])
     name = f"{hashlib.sha256(how.encode()).hexdigest()}.npy"
-    return kept(name, lambda path: write_tokens(path, rows, tokenizer, numbers), lambda path: load_tokens(path))
+    return kept(name, lambda path: write_tokens(path, encode_rows(rows, tokenizer, numbers)), load_tokens)
 
 
-def tokenise_in_memory(
-    texts: Sequence[Any], tokenizer: PreTrainedTokenizerBase, numbers: np.ndarray | None = None
-) -> Tokens:
+def tokenise_in_memory(texts: Sequence[Any], tokenizer: PreTrainedTokenizerBase, numbers: np.ndarray) -> Tokens:
     """Splits few texts, and keeps nothing on the disk."""
     nothing = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=ABOUT_A_TEXT)
     ids, about = zip(nothing, *encode_rows(as_dataset(texts), tokenizer, numbers), strict=True)
     return Tokens(np.concatenate(ids), np.concatenate(about))
 
 
-def write_tokens(
-    path: Path, rows: datasets.Dataset, tokenizer: PreTrainedTokenizerBase, numbers: np.ndarray | None
-) -> None:
-    """Writes tokens: an array of all ids, as `np.save` does though only a part of them is there at a time, and one of
-    what there is to know of each text.
-    """
-    every, count = [np.zeros(0, dtype=ABOUT_A_TEXT)], 0
+def write_tokens(path: Path, parts: Iterator[tuple[np.ndarray, np.ndarray]]) -> None:
+    """Writes all ids, as `np.save` does but a part at a time, and then what there is to know of each text."""
+    about, count = [np.zeros(0, dtype=ABOUT_A_TEXT)], 0
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.int32)), "fortran_order": False}
     with path.open("wb") as file:
-        save_header(file, 0)
-        for ids, texts in encode_rows(rows, tokenizer, numbers):
+        np.lib.format.write_array_header_1_0(file, header | {"shape": (0,)})  # as long as for any other number
+        for ids, texts in parts:
             file.write(ids.tobytes())
-            every, count = [*every, texts], count + len(ids)
-        np.save(file, np.concatenate(every))
+            about, count = [*about, texts], count + len(ids)
+        np.save(file, np.concatenate(about))
         file.seek(0)
-        save_header(file, count)
-
-
-def save_header(file: Any, count: int) -> None:
-    """Writes what `np.save` puts before so many ids; it is as long for any number of them."""
-    facts = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.int32)), "fortran_order": False, "shape": (count,)}
-    np.lib.format.write_array_header_1_0(file, facts)
+        np.lib.format.write_array_header_1_0(file, header | {"shape": (count,)})
 
 
 def load_tokens(path: Path) -> Tokens:
-    """Loads what `write_tokens` wrote; the ids stay in the file.
-
-    Raises:
-        FileNotFoundError: it is no longer there.
-    """
+    """Loads what `write_tokens` wrote; the ids stay in the file."""
     ids = np.load(path, mmap_mode="r")
     with path.open("rb") as file:
         file.seek(ids.offset + ids.nbytes)
@@ -145,10 +130,7 @@ def as_dataset(texts: Sequence[Any]) -> datasets.Dataset:
 
 
 def content_key(rows: datasets.Dataset, numbers: np.ndarray | None) -> str:
-    """Hashes texts that have no key, the same in every process.
-
-    The fingerprint of `datasets` would be another one for the same text in another file.
-    """
+    """Hashes texts by what they say: their fingerprint in `datasets` changes with the file that they stand in."""
     digest = hashlib.sha256(b"" if numbers is None else numbers.tobytes())
     for table in rows.with_format("arrow").iter(batch_size=ROWS):
         for part in table.combine_chunks().to_batches():
@@ -165,7 +147,7 @@ def encode_rows(
         for first in range(0, len(rows), ROWS):
             table = rows.with_format("arrow")[first : first + ROWS]
             texts, of = table.column(0).combine_chunks(), row[first : first + ROWS]
-            if not pa.types.is_string(texts.type) and not pa.types.is_large_string(texts.type):
+            if pa.types.is_nested(texts.type):
                 of, texts = np.repeat(of, pc.list_value_length(texts).to_numpy()), texts.flatten()
             for start in range(0, len(texts), TEXTS):
                 yield encode(texts[start : start + TEXTS].to_pylist(), of[start : start + TEXTS], tokenizer)
@@ -178,11 +160,17 @@ def encode(texts: list[str], row: np.ndarray, tokenizer: PreTrainedTokenizerBase
     lists = tokenizer(texts, verbose=False, **only_ids)["input_ids"]
     about = np.empty(len(texts), dtype=ABOUT_A_TEXT)
     about["row"], about["length"] = row, [len(ids) for ids in lists]
-    ends = [0, *about["length"].cumsum().tolist()]
+    ends = about["length"].cumsum()
     ids = np.fromiter(chain.from_iterable(lists), dtype=np.int32, count=ends[-1])
-    hashes = b"".join(hash_of(ids[start:end]) for start, end in pairwise(ends))
-    about["key"] = np.frombuffer(hashes, dtype=np.uint64)
+    about["key"] = hashes(ids, ends - about["length"], ends)
     return ids, about
+
+
+def hashes(ids: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Returns 64 bits of a hash of each stretch of ids."""
+    places = zip(starts, ends, strict=True)
+    digests = (hashlib.blake2b(ids[start:end].tobytes(), digest_size=8).digest() for start, end in places)
+    return np.frombuffer(b"".join(digests), dtype=np.uint64)
 
 
 @dataclass
@@ -212,43 +200,16 @@ def pack(tokens: Tokens, document: np.ndarray, room: int, several: bool = False)
     parts = -(-tokens.length // room)  # of each sentence
     sentence = np.repeat(np.arange(len(parts)), parts)
     part = np.arange(len(sentence)) - np.repeat(np.cumsum(parts) - parts, parts)
-    begin = tokens.start[sentence] + tokens.length[sentence] * part // parts[sentence]
-    end = tokens.start[sentence] + tokens.length[sentence] * (part + 1) // parts[sentence]
+    begin, end = (tokens.start[sentence] + tokens.length[sentence] * n // parts[sentence] for n in (part, part + 1))
     document = document[sentence]
-    if not len(begin):
-        return Spans(begin, begin, document, tokens.key, 0)
-
-    breaks = np.flatnonzero(document[1:] != document[:-1]) + 1
-    edges = np.concatenate([[0], breaks, [len(begin)]])  # between documents
-    stretch = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
-    limit = np.full(len(edges) - 1, room)
+    is_new = np.diff(document, prepend=-1) != 0  # whether a document begins with this part
+    most = np.full(len(begin), room)
     if several:
-        limit = np.minimum(limit, -(-(end[edges[1:] - 1] - begin[edges[:-1]]) // 2))
-    after = np.searchsorted(end, begin + limit[stretch], side="right")  # the first that a span begun here can't take
-    after = np.clip(after, np.arange(len(begin)) + 1, edges[stretch + 1])
-    first = follow(after)
-    start, length = begin[first], end[after[first] - 1] - begin[first]
-    return Spans(start, length, document[first], span_keys(tokens.ids, start, length), int((parts > 1).sum()))
-
-
-def follow(after: np.ndarray) -> np.ndarray:
-    """Returns 0, after[0], after[after[0]] and so on, as long as they are places in the array."""
-    visited = np.zeros(len(after), dtype=bool)
-    place = 0
-    while place < len(after):
-        visited[place] = True
-        place = after.item(place)
-    return np.flatnonzero(visited)
-
-
-def span_keys(ids: np.ndarray, start: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """Returns 64 bits of a hash of each span's ids."""
-    pairs = zip(start, start + length, strict=True)
-    return np.fromiter(
-        (int.from_bytes(hash_of(ids[a:b]), "little") for a, b in pairs), dtype=np.uint64, count=len(start)
-    )
-
-
-def hash_of(ids: np.ndarray) -> bytes:
-    """Returns 64 bits of a hash of a text's ids."""
-    return hashlib.blake2b(ids.tobytes(), digest_size=8).digest()
+        place = np.cumsum(is_new) - 1
+        most = np.minimum(most, -(-np.bincount(place, end - begin)[place] // 2))
+    opens, start = is_new.copy(), 0  # whether a span begins with this part, and where the present span began
+    for number, (new, first, last, limit) in enumerate(zip(is_new, begin, end, most, strict=True)):
+        if new or last - start > limit:
+            opens[number], start = True, first
+    starts, ends = begin[opens], end[np.roll(opens, -1)]  # a span ends where another begins, and the last at the end
+    return Spans(starts, ends - starts, document[opens], hashes(tokens.ids, starts, ends), int((parts > 1).sum()))

@@ -1,8 +1,8 @@
 """Vocabularies: the words or the word pieces of a text, learnt from it, in a tokenizer that loads anywhere."""
 
-import os
 import shutil
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,57 +21,41 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # in BERT's order
 def learn_tokenizer(
     kind: str, texts: Sequence[list[str]], vocab_size: int, min_frequency: int, max_length: int
 ) -> PreTrainedTokenizerBase:
-    """Learns the vocabulary of a text.
+    """Learns the vocabulary of a text: at most `vocab_size` tokens, each in it `min_frequency` times or more.
 
-    Args:
-        kind: word, for a ToyBertTokenizer, which knows whole words, or wordpiece, for a stock BertTokenizer.
-        texts: lists of sentences, such as a column of `datasets`, which is never read as a whole.
-        vocab_size: the most tokens that it may have, the five special ones among them.
-        min_frequency: how often a word, or a pair of pieces, must stand in the text to be learnt.
-        max_length: the most tokens of an input.
+    A tokenizer of the kind `word` is a ToyBertTokenizer, which knows whole words, and `wordpiece` a stock
+    BertTokenizer. The texts are lists of sentences; a column of `datasets` is never in memory as a whole.
     """
-    learn = {"word": learn_words, "wordpiece": learn_word_pieces}[kind]
-    tokenizer = learn(texts, vocab_size, min_frequency)
+    if kind == "wordpiece":
+        tokenizer = learn_word_pieces(texts, vocab_size, min_frequency)
+    else:
+        tokenizer = load_tokenizer(ROOT).train_new_from_iterator(  # type: ignore[attr-defined]
+            in_slices(texts), vocab_size, min_frequency=min_frequency, show_progress=False
+        )
     tokenizer.model_max_length = max_length
     return tokenizer
-
-
-def learn_words(texts: Sequence[list[str]], vocab_size: int, min_frequency: int) -> PreTrainedTokenizerBase:
-    """Learns the commonest words of a text."""
-    blank = load_tokenizer(ROOT)
-    return blank.train_new_from_iterator(  # type: ignore[attr-defined]
-        in_slices(texts), vocab_size, min_frequency=min_frequency, show_progress=False
-    )
 
 
 def learn_word_pieces(texts: Sequence[list[str]], vocab_size: int, min_frequency: int) -> PreTrainedTokenizerBase:
     """Learns word pieces as BERT has them: lower-case, without accents, the 1,000 commonest letters among them.
 
     The same text gives the same pieces, unless it has more letters. By itself the library numbers the letters inside
-    words ("##a") in an order that changes from run to run, and of two pairs of pieces that are equally common it joins
-    the one with the lower numbers. So the letters are found first, by learning nothing else, and then numbered in their
-    order.
+    words ("##a") in an order that changes from run to run, and of two equally common pairs of pieces it joins the one
+    with the lower numbers. So the letters are found first, by learning nothing else, and then numbered in their order.
     """
 
-    def learn(size: int, *numbered: str) -> dict[str, int]:
-        learner = BertWordPieceTokenizer()
-        sentences = (sentence for some in in_slices(texts) for sentence in some)
-        learner.train_from_iterator(
-            sentences,
-            vocab_size=size,
-            min_frequency=min_frequency,
-            show_progress=False,
-            special_tokens=[*SPECIAL, *numbered],
-        )
-        return learner.get_vocab()
+    def learn(size: int, *numbered: str) -> BertWordPieceTokenizer:
+        learner, sentences = BertWordPieceTokenizer(), chain.from_iterable(in_slices(texts))
+        special = [*SPECIAL, *numbered]
+        learner.train_from_iterator(sentences, size, min_frequency, special_tokens=special, show_progress=False)
+        return learner
 
-    inside = sorted(letter for letter in learn(0) if letter.startswith("##") and letter != "##")
-    vocabulary = learn(vocab_size, *inside)
-    if len(vocabulary) > vocab_size:
-        raise ValueError(f"vocab_size {vocab_size} is too small: the letters of the text alone need {len(vocabulary)}")
+    inside = sorted(letter for letter in learn(0).get_vocab() if letter.startswith("##") and letter != "##")
+    learner = learn(vocab_size, *inside)
+    if (size := learner.get_vocab_size()) > vocab_size:
+        raise ValueError(f"vocab_size {vocab_size} is too small: the letters of the text alone need {size}")
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "vocab.txt"
-        path.write_text("".join(f"{piece}\n" for piece in sorted(vocabulary, key=vocabulary.__getitem__)), "utf-8")
+        learner.save_model(folder)
         save_stock_tokenizer(BertTokenizerFast.from_pretrained(folder, do_lower_case=True), Path(folder))
         return load_learnt("wordpiece", Path(folder))
 
@@ -83,7 +67,7 @@ def save_learnt(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     unfinished.mkdir(parents=True)
     tokenizer.save_pretrained(unfinished)
-    os.replace(unfinished, folder)
+    unfinished.replace(folder)
 
 
 def load_learnt(kind: str, folder: Path) -> PreTrainedTokenizerBase:
