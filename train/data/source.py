@@ -69,10 +69,6 @@ class Source:
         """Returns the column of a table that should hold the text."""
         return self.text_column or ("sentences" if "sentences" in names else "text")
 
-    def called(self, split: str) -> str:
-        """Returns what a message calls a split."""
-        return self.name if self.files == {"train": [Path(self.name)]} else f"{split} of {self.name}"
-
 
 def find_source(options: TextOptions) -> Source:
     """Finds out what a corpus is, and refuses a folder of which a part would go unread without a word."""

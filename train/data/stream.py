@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-import datasets
 from accelerate import Accelerator
 from accelerate.utils import gather_object, send_to_device
+from datasets import Dataset, IterableDataset, load_dataset
 from datasets.distributed import split_dataset_by_node
 from transformers import PreTrainedTokenizerBase
 
@@ -26,22 +26,21 @@ HEAD = 10_000  # documents at the beginning, from which the vocabulary is learnt
 ONE_IN = round(1 / HELD_OUT)  # documents is never learnt from
 
 Document = Mapping[str, Any]  # a row of a stream
-MakeWindow = Callable[[list[Document]], Any]  # makes a dataset, as `DatasetBatches` takes it, of a window's documents
+Maker = Callable[[list[Document]], Any]  # makes a dataset, as `DatasetBatches` takes it, of a window's documents
 
 
-def open_stream(source: Source) -> datasets.IterableDataset:
+def open_stream(source: Source) -> IterableDataset:
     """Opens a corpus without reading it: text files, tables, or a data set of the Hub."""
     if source.kind == DATASET:
-        return datasets.load_dataset(source.name, source.config, split="train", streaming=True)
+        return load_dataset(source.name, source.config, split="train", streaming=True)
     files = [str(file) for file in source.files["train"]]  # a list is what processes share out
     if source.kind == TEXT:
-        how = {"files": files, "language": source.language}
-        return datasets.IterableDataset.from_generator(streamed_rows, gen_kwargs=how)
+        return IterableDataset.from_generator(streamed_rows, gen_kwargs={"files": files, "language": source.language})
     reader = reader_of(source.files["train"][0])
     if reader == "csv":
         column_names(source.files["train"])  # they must be the same in all
-        return datasets.IterableDataset.from_generator(cell_rows, gen_kwargs={"files": files})
-    return datasets.load_dataset(reader, data_files={"train": files}, split="train", streaming=True)
+        return IterableDataset.from_generator(cell_rows, gen_kwargs={"files": files})
+    return load_dataset(reader, data_files={"train": files}, split="train", streaming=True)
 
 
 def is_held_out(row: Document, source: Source) -> bool:
@@ -60,25 +59,26 @@ def load_head(source: Source) -> Text:
         check_texts([row.get(column) for row in rows], source.name)
     held_out, learnt = ([row for row in rows if is_held_out(row, source) == held] for held in (True, False))
     if len(held_out) < 2 or len(learnt) < 2:
-        documents = f"{len(rows)} document{'s' * (len(rows) != 1)}"
-        raise ValueError(f"{source.name} has {documents}: too few to stream, leave out --streaming")
+        raise ValueError(
+            f"{source.name} has {len(rows)} document{'s' * (len(rows) != 1)}: too few to stream, leave out --streaming"
+        )
     how = f"one document in {ONE_IN}, here {len(held_out):,} of the first {len(rows):,}"
     return Text(source, as_rows(learnt, source), as_rows(held_out, source), None, how)
 
 
-def rows_of(stream: datasets.IterableDataset, source: Source) -> Iterator[Document]:
+def rows_of(stream: IterableDataset, source: Source) -> Iterator[Document]:
     """Yields the rows of a stream; an error of one names the corpus, or the file and the line of text or cells."""
-    with named(f"{source.name} could not be read", ValueError):
+    with named(f"{source.name} could not be read"):
         yield from stream
 
 
-def as_rows(documents: list[Document], source: Source) -> datasets.Dataset:
+def as_rows(documents: list[Document], source: Source) -> Dataset:
     """Turns some documents into rows of sentences, as those of a text that is there as a whole."""
-    rows = datasets.Dataset.from_list(documents)
-    return rows if source.kind == TEXT else as_documents(rows, "train", source)
+    rows = Dataset.from_list(documents)
+    return rows if source.kind == TEXT else as_documents(rows, source.name, source)
 
 
-def in_windows(make: Callable[[Tokens], Any], source: Source, tokenizer: PreTrainedTokenizerBase) -> MakeWindow:
+def in_windows(make: Callable[[Tokens], Any], source: Source, tokenizer: PreTrainedTokenizerBase) -> Maker:
     """Makes of a function that takes tokens one that takes documents. It keeps no text on the disk."""
 
     def make_window(documents: list[Document]) -> Any:
@@ -97,13 +97,7 @@ class StreamedBatches(Batches):
     """
 
     def __init__(
-        self,
-        source: Source,
-        make: MakeWindow,
-        batch_size: int,
-        steps_an_epoch: int,
-        accelerator: Accelerator,
-        seed: int,
+        self, source: Source, make: Maker, batch_size: int, steps_an_epoch: int, accelerator: Accelerator, seed: int
     ):
         """Opens this process's part of the stream; a row without text is no document, but passed over and counted."""
         stream = open_stream(source)
@@ -149,8 +143,8 @@ class StreamedBatches(Batches):
                     yield from self._window(documents, {**here, "stream": self.stream.state_dict()})
                     documents = []
             if not found and here["stream"] is None:
-                process = self.accelerator.process_index
-                raise ValueError(f"process {process} has no part of the stream to learn from: start fewer")
+                who = f"process {self.accelerator.process_index}"
+                raise ValueError(f"{who} has no part of the stream to learn from: start fewer processes")
             is_short = self.begin["passes"] == here["passes"] and self.begin["stream"] is None
             here = {**here, "passes": here["passes"] + 1, "stream": None}
             if documents and is_short:  # the whole pass is less than a window

@@ -3,10 +3,9 @@
 import csv
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -51,21 +50,20 @@ class Table:
 def load_tables(source: Source) -> dict[str, Table]:
     """Loads the tables of a run by the names of their splits: at least `train`."""
     files = {split: source.files[split] for split in SPLITS if split in source.files}
-    given = {split: Table(load_rows(some, source.key(split)), name_of(some)) for split, some in files.items()}
+    given = {split: Table(load_rows(some), name_of(some)) for split, some in files.items()}
     if source.kind != DATASET:
         return given
-    splits = load_splits(source)
-    tables = {split: Table(splits[split], f"the split {split} of {source.name}") for split in SPLITS if split in splits}
-    return tables | given
+    splits = load_splits(source).items()
+    return {split: Table(rows, f"the split {split} of {source.name}") for split, rows in splits} | given
 
 
-def load_splits(source: Source) -> Mapping[str, Dataset]:
+def load_splits(source: Source) -> dict[str, Dataset]:
     """Loads what only `datasets` knows how to read, a data set's folder or one of the Hub, with a split to train on."""
     with named(f"{source.name} could not be read"):
         splits = load_dataset(source.name, source.config)
     if "train" not in splits:
         raise ValueError(f"{source.name} has no split 'train', it has {', '.join(map(str, splits))}")
-    return splits
+    return {split: splits[split] for split in SPLITS if split in splits}
 
 
 def load_corpus(
@@ -103,7 +101,7 @@ def load_rows(files: Sequence[Path], key: str | None = None) -> Dataset:
         elif suffix == ".json":
             for _ in read_lines(file):
                 pass
-    with named(f"{name_of(files)} cannot be read as {reader}", ValueError):
+    with named(f"{name_of(files)} cannot be read as {reader}"):
         return load_dataset(reader, data_files={"train": [str(file) for file in files]}, split="train")
 
 
@@ -113,8 +111,8 @@ def name_of(files: Sequence[Path]) -> str:
 
 
 @contextmanager
-def named(what: str, kind: type[Exception] = FileNotFoundError) -> Iterator[None]:
-    """Says in one sentence what `datasets` could not read and why; errors of files are raised as of a kind."""
+def named(what: str) -> Iterator[None]:
+    """Says in one sentence what `datasets` could not read, and why."""
     try:
         yield
     except (DatasetsError, pa.ArrowException, ValueError, OSError) as error:
@@ -122,7 +120,7 @@ def named(what: str, kind: type[Exception] = FileNotFoundError) -> Iterator[None
             raise
         reason = " ".join(str(error.__cause__ or error).split())
         reason = "it has no rows" if "corresponds to no data" in reason else reason
-        raise (kind if isinstance(error, OSError) else ValueError)(f"{what}: {reason}") from error
+        raise (FileNotFoundError if isinstance(error, OSError) else ValueError)(f"{what}: {reason}") from error
 
 
 def check_json_lines(path: Path) -> None:
@@ -151,7 +149,7 @@ def load_cells(files: Sequence[Path], key: str) -> Dataset:
     how = hashlib.sha256(f"{CODE} {key} {files[0].suffix.lower()}".encode()).hexdigest()
 
     def write(path: Path) -> None:
-        with pa.ipc.new_stream(str(path), schema) as writer:
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
             for rows in in_pieces(cell_rows(files), CELLS):
                 writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))
 
@@ -160,25 +158,23 @@ def load_cells(files: Sequence[Path], key: str) -> Dataset:
 
 def cell_rows(files: Sequence[str | Path]) -> Iterator[dict[str, str]]:
     """Yields the rows of files of cells."""
-    for file in map(Path, files):
-        names = column_names([file])
-        for cells in islice(all_cells(file), 1, None):
+    for file in files:
+        lines = all_cells(Path(file))
+        names = next(lines)
+        for cells in lines:
             yield dict(zip(names, cells, strict=True))
 
 
 def column_names(files: Sequence[Path]) -> list[str]:
-    """Returns the names in the first line of some files, the same in all; one that is missing becomes its place."""
-    every = [[name or f"column {place}" for place, name in enumerate(next(all_cells(file)), 1)] for file in files]
-    for file, names in zip(files, every, strict=True):
-        if names != every[0]:
-            raise ValueError(f"{file} has other columns than {files[0]}, which has {', '.join(every[0])}")
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"the first line of {file} has {twice[0][:40]!r} twice; it should name the columns")
-    return every[0]
+    """Returns the names of the columns of some files, which must be the same in all."""
+    names = next(all_cells(files[0]))
+    if other := [file for file in files if next(all_cells(file)) != names]:
+        raise ValueError(f"{other[0]} has other columns than {files[0]}, which has {', '.join(names)}")
+    return names
 
 
 def all_cells(path: Path) -> Iterator[list[str]]:
-    """Yields the lines of a .csv or .tsv as cells, each as the text that stands there, "NA" and "007" too."""
+    """Yields the names of the columns and then the cells of each row, as the text that stands there, "007" too."""
     csv.field_size_limit(2**31 - 1)  # of one cell; by itself some 130,000 characters
     lines = csv.reader(read_lines(path, newline=""), strict=True, **DIALECTS[path.suffix.lower()])
     try:
@@ -187,7 +183,10 @@ def all_cells(path: Path) -> Iterator[list[str]]:
             raise ValueError(f"{path} is empty")
         if not first:
             raise ValueError(f"the first line of {path} is blank; it should name the columns")
-        yield first
+        names = [name or f"column {place}" for place, name in enumerate(first, 1)]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"the first line of {path} has {twice[0][:40]!r} twice; it should name the columns")
+        yield names
         blank = [[""]] if len(first) == 1 else []  # in a single column, a row without text
         for cells in lines:
             if len(cells) == len(first):

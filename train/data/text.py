@@ -13,7 +13,7 @@ from datasets.exceptions import DatasetsError
 from toybert.train.data.checks import check_column, check_texts, in_slices
 from toybert.train.data.sentences import FEATURES, PIECE, document_numbers, single_rows, split_rows, text_rows
 from toybert.train.data.source import ALL, DATASET, SPLITS, TEXT, Source, by_name
-from toybert.train.data.tables import load_rows, load_splits
+from toybert.train.data.tables import load_rows, load_splits, name_of
 
 LARGE = 2**24  # bytes of text that take long enough to read for one to want to see how far it is
 HELD_OUT = 0.05  # of the documents, to measure on, where the text has no validation split
@@ -45,7 +45,7 @@ def load_text(source: Source, *, seed: int, pairs: bool) -> Text:
         if not source.files:  # on the Hub, of which there are copies here
             copies = [Path(file["filename"]) for rows in splits.values() for file in getattr(rows, "cache_files", ())]
             source = replace(source, files={ALL: copies})
-        rows = {split: as_documents(splits[split], split, source) for split in SPLITS if split in splits}
+        rows = {split: as_documents(some, f"{split} of {source.name}", source) for split, some in splits.items()}
     else:
         rows = {split: read_rows(source, split) for split in SPLITS if split in source.files}
     test = rows.pop("test", None)
@@ -62,7 +62,7 @@ def read_rows(source: Source, split: str) -> Dataset:
     """Reads a split of plain text or of a table as rows of sentences, unless that was done before."""
     files, key = source.files[split], source.key(split)
     if source.kind != TEXT:
-        return as_documents(load_rows(files, key), split, source)
+        return as_documents(load_rows(files, key), name_of(files), source)
     # A list of files would be taken one by one, in calls that know nothing of each other's documents.
     how = {"files": tuple(map(str, files)), "language": source.language, "name": source.name, "key": key}
     try:
@@ -71,9 +71,9 @@ def read_rows(source: Source, split: str) -> Dataset:
         raise (error.__cause__ or error) from None  # what `text_rows` has to say
 
 
-def as_documents(rows: Dataset, split: str, source: Source) -> Dataset:
+def as_documents(rows: Dataset, where: str, source: Source) -> Dataset:
     """Turns rows of whatever columns into rows of sentences: the lines of a text, or what they are split into."""
-    column, where = source.column_of(rows.column_names), source.called(split)
+    column = source.column_of(rows.column_names)
     check_column(column, rows.column_names, where, NAME_ONE)
     check_texts(rows[column], where)
     if not any(in_slices(rows[column])):
