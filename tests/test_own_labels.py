@@ -219,7 +219,7 @@ def test_json_and_parquet_keep_their_types(tmp_path: Path) -> None:
     [
         ("t.csv", "", "t.csv is empty"),
         ("t.csv", "text,label\n", "t.csv has no rows"),
-        ("t.json", "[]", "t.json cannot be read as json: it has no rows"),
+        ("t.json", "[]", "t.json cannot be read as json: there is nothing in it"),
         ("t.csv", "\ntext,label\na,b\n", "the first line of .*t.csv is blank; it should name the columns"),
         ("t.csv", "text,label\na,b\nc,d,e\n", "line 3 of .*t.csv has 3 cells, its first 2"),
         ("t.csv", "text,label\na,b\nc\n", "line 3 of .*t.csv has 1 cells, its first 2"),

@@ -19,14 +19,11 @@ PARAGRAPH = 1000  # lines at most that are split into sentences at a time
 FEATURES = Features({"document": Value("int64"), "sentences": List(Value("string"))})
 
 
-def text_rows(files: Sequence[str], language: str | None, name: str, key: str) -> Iterator[dict[str, Any]]:
+def text_rows(files: Sequence[str], language: str | None, key: str) -> Iterator[dict[str, Any]]:
     """Yields files of plain text as rows; `key` stands for their contents, since `datasets` goes by the arguments."""
-    document = -1
     for document, sentences in enumerate(documents_in(files, language)):
         for piece in in_pieces(sentences, PIECE):
             yield {"document": document, "sentences": piece}
-    if document < 0:
-        raise ValueError(f"{name} has no text in it")
 
 
 def streamed_rows(files: Sequence[str], language: str | None) -> Iterator[dict[str, Any]]:

@@ -116,10 +116,11 @@ def named(what: str) -> Iterator[None]:
     try:
         yield
     except (DatasetsError, pa.ArrowException, ValueError, OSError) as error:
-        if str(error).startswith("line "):  # it says where already
-            raise
-        reason = " ".join(str(error.__cause__ or error).split())
-        reason = "it has no rows" if "corresponds to no data" in reason else reason
+        cause = error.__cause__ or error
+        if str(cause).startswith("line "):  # it is ours, and says where
+            raise cause from None
+        reason = " ".join(str(cause).split())
+        reason = "there is nothing in it" if "corresponds to no data" in reason else reason
         raise (FileNotFoundError if isinstance(error, OSError) else ValueError)(f"{what}: {reason}") from error
 
 

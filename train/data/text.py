@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 from datasets import Dataset, enable_progress_bars
-from datasets.exceptions import DatasetsError
 
 from toybert.train.data.checks import check_column, check_texts, in_slices
 from toybert.train.data.sentences import FEATURES, PIECE, document_numbers, single_rows, split_rows, text_rows
 from toybert.train.data.source import ALL, DATASET, SPLITS, TEXT, Source, by_name
-from toybert.train.data.tables import load_rows, load_splits, name_of
+from toybert.train.data.tables import load_rows, load_splits, name_of, named
 
 LARGE = 2**24  # bytes of text that take long enough to read for one to want to see how far it is
 HELD_OUT = 0.05  # of the documents, to measure on, where the text has no validation split
@@ -64,11 +63,9 @@ def read_rows(source: Source, split: str) -> Dataset:
     if source.kind != TEXT:
         return as_documents(load_rows(files, key), name_of(files), source)
     # A list of files would be taken one by one, in calls that know nothing of each other's documents.
-    how = {"files": tuple(map(str, files)), "language": source.language, "name": source.name, "key": key}
-    try:
+    how = {"files": tuple(map(str, files)), "language": source.language, "key": key}
+    with named(f"{source.name} cannot be read as text"):
         return Dataset.from_generator(text_rows, FEATURES, gen_kwargs=how)
-    except DatasetsError as error:
-        raise (error.__cause__ or error) from None  # what `text_rows` has to say
 
 
 def as_documents(rows: Dataset, where: str, source: Source) -> Dataset:
