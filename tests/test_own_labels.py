@@ -23,7 +23,7 @@ from toybert.train import evaluate, finetune
 from toybert.train.data.datasets import FinetuneDataset
 from toybert.train.data.labels import MULTI, REGRESSION, SINGLE, learn_labels, looks_like_several
 from toybert.train.data.source import find_tables
-from toybert.train.data.tables import Table, load_rows, load_tables, stratified_split
+from toybert.train.data.tables import Table, load_tables, stratified_split
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.loop.best import Best
 from toybert.train.measure.classification import compute_metrics, format_comparison, with_baseline
@@ -59,7 +59,7 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> str:
 
 
 def load_table_file(path: str | Path) -> Dataset:
-    return load_rows([Path(path)])
+    return load_tables(find_tables("", None, {"train": str(path)}))["train"].rows
 
 
 def load_folder(folder: Path) -> dict[str, Table]:

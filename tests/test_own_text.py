@@ -323,7 +323,6 @@ def test_text_is_hashed_once(name: str, tmp_path: Path, monkeypatch: pytest.Monk
         return digest(path)
 
     monkeypatch.setattr(source, "digest", digest)
-    monkeypatch.setattr(tables, "digest", digest)
     monkeypatch.setattr(tokens, "content_key", lambda *_: pytest.fail("hashed the text again"))
     pretrain(str(tmp_path / "corpus"), tmp_path / "run", nsp=False)
     assert hashed == [name]

@@ -99,11 +99,18 @@ def find_source(options: TextOptions) -> Source:
 
 def find_tables(corpus: str, config: str | None, named: Mapping[str, str | None]) -> Source:
     """Finds out where labelled rows are: in the files that are named for their splits, or else in a corpus."""
-    given = {split: [Path(path)] for split, path in named.items() if path}
+    given = {split: [existing(path)] for split, path in named.items() if path}
     if "train" in given:
         return Source(corpus, TABLE, given)
     kind, files = tables_or_all(*look_into(corpus))
     return Source(corpus, kind, {**files, **given}, config=config)
+
+
+def existing(path: str | Path) -> Path:
+    """Returns the path of a file, which must be there."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"the file {path} does not exist")
+    return Path(path)
 
 
 def look_into(corpus: str) -> tuple[Path, list[Path]]:

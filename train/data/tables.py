@@ -17,7 +17,7 @@ from datasets.exceptions import DatasetsError
 from toybert.train.data.checks import check_column, check_texts
 from toybert.train.data.kept import kept
 from toybert.train.data.sentences import in_pieces, read_lines
-from toybert.train.data.source import CODE, DATASET, READERS, SPLITS, Source, digest, reader_of
+from toybert.train.data.source import DATASET, READERS, SPLITS, Source, existing, reader_of
 
 CELLS = 1000  # rows of a .csv or .tsv that are Python objects at a time
 # In a .csv, quotes hold a cell together; in a .tsv they are text like any other, as in nearly all corpora of that form:
@@ -50,7 +50,7 @@ class Table:
 def load_tables(source: Source) -> dict[str, Table]:
     """Loads the tables of a run by the names of their splits: at least `train`."""
     files = {split: source.files[split] for split in SPLITS if split in source.files}
-    given = {split: Table(load_rows(some), name_of(some)) for split, some in files.items()}
+    given = {split: Table(load_rows(some, source.key(split)), name_of(some)) for split, some in files.items()}
     if source.kind != DATASET:
         return given
     splits = load_splits(source).items()
@@ -75,7 +75,7 @@ def load_corpus(
         FileNotFoundError: one of the files is missing.
         ValueError: one is empty, has a line that is no JSON object in UTF-8, lacks a column, or has no text in it.
     """
-    files = {split: Path(folder) / f"{split}.jsonl" for split in splits}
+    files = {split: existing(Path(folder) / f"{split}.jsonl") for split in splits}
     corpus = DatasetDict({split: load_rows([file]) for split, file in files.items()})
     for split, rows in corpus.items():
         for column in columns:
@@ -86,15 +86,13 @@ def load_corpus(
 
 
 def load_rows(files: Sequence[Path], key: str | None = None) -> Dataset:
-    """Reads the rows of some files of one kind; `key` stands for their contents, which are hashed without one."""
+    """Reads the rows of some files of one kind; `key` stands for the contents of those of cells."""
     suffix, reader = files[0].suffix.lower(), reader_of(files[0])
     if not reader:
         *others, last = READERS
         raise ValueError(f"{files[0]} is no table: its name should end in {', '.join(others)} or {last}")
-    if missing := [file for file in files if not file.is_file()]:
-        raise FileNotFoundError(f"the file {missing[0]} does not exist")
     if reader == "csv":
-        return load_cells(files, key or "".join(map(digest, files)))
+        return load_cells(files, key)
     for file in files:
         if suffix == ".jsonl":
             check_json_lines(file)
@@ -142,12 +140,12 @@ def check_json_lines(path: Path) -> None:
         raise ValueError(f"{path} is empty")
 
 
-def load_cells(files: Sequence[Path], key: str) -> Dataset:
+def load_cells(files: Sequence[Path], key: str | None) -> Dataset:
     """Reads files of cells, unless that was done before; the rows stay in a file, mapped into memory."""
     schema = pa.schema([(name, pa.string()) for name in column_names(files)])
     if empty := [file for file in files if next(cell_rows([file]), None) is None]:
         raise ValueError(f"{empty[0]} has no rows")
-    how = hashlib.sha256(f"{CODE} {key} {files[0].suffix.lower()}".encode()).hexdigest()
+    how = hashlib.sha256(f"{key} {files[0].suffix.lower()}".encode()).hexdigest()
 
     def write(path: Path) -> None:
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
