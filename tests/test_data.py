@@ -369,7 +369,7 @@ def test_a_missing_empty_or_foreign_corpus_is_named(tmp_path) -> None:
         load_corpus(tmp_path, ["text"])
     (tmp_path / "test.jsonl").write_text('{"text": "a"}\n')
     assert load_corpus(tmp_path, ["text"])["test"]["text"][:] == ["a"]
-    with pytest.raises(ValueError, match=r"has no column 'label', it has text"):
+    with pytest.raises(ValueError, match=r"has no column 'label', it has 'text'"):
         load_corpus(tmp_path, ["text", "label"])
     (tmp_path / "train.jsonl").write_text("not json\n")
     with pytest.raises(ValueError, match=r"line 1 of .*train\.jsonl is not JSON in UTF-8"):
@@ -381,7 +381,7 @@ def test_a_missing_empty_or_foreign_corpus_is_named(tmp_path) -> None:
     with pytest.raises(ValueError, match=r"line 1 of .* 'sentences'"):
         load_corpus(tmp_path, ["sentences"])
     (tmp_path / "train.jsonl").write_bytes(b'{"text": "a"}\n{"text": "caf\xe9"}\n')  # latin-1
-    with pytest.raises(ValueError, match=r"line 2 of .*train\.jsonl is not JSON in UTF-8"):
+    with pytest.raises(ValueError, match=r"line 2 of .*train\.jsonl is not in UTF-8"):
         load_corpus(tmp_path, ["text"])
 
 

@@ -24,7 +24,6 @@ from toybert.train.data.datasets import FinetuneDataset
 from toybert.train.data.labels import MULTI, REGRESSION, SINGLE, learn_labels, looks_like_several
 from toybert.train.data.source import find_tables
 from toybert.train.data.tables import Table, load_tables, stratified_split
-from toybert.train.data.tables import load_file as load_table_file
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.loop.best import Best
 from toybert.train.measure import plots
@@ -57,6 +56,10 @@ def write(path: Path, text: str | bytes) -> str:
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> str:
     return write(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def load_table_file(path: str | Path) -> Dataset:
+    return load_tables(find_tables("", None, {"train": str(path)}))["train"].rows
 
 
 def load_folder(folder: Path) -> dict[str, Table]:
@@ -214,7 +217,7 @@ def test_json_and_parquet_keep_their_types(tmp_path: Path) -> None:
     [
         ("t.csv", "", "t.csv is empty"),
         ("t.csv", "text,label\n", "t.csv has no rows"),
-        ("t.json", "[]", "t.json .* no rows"),
+        ("t.json", "[]", "t.json .* nothing in it"),
         ("t.csv", "\ntext,label\na,b\n", "first line of .*t.csv is blank"),
         ("t.csv", "text,label\na,b\nc,d,e\n", "line 3 of .*t.csv has 3 cells, its first 2"),
         ("t.csv", "text,label\na,b\nc\n", "line 3 of .*t.csv has 1 cells, its first 2"),

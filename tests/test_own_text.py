@@ -239,14 +239,14 @@ def test_of_few_documents_the_end_of_each_is_held_out(tmp_path: Path) -> None:
         ("a.txt", TEXT.encode("utf-16-le"), {}, r"line 1 of .*a\.txt has a NUL byte: .* UTF-16"),
         ("a.txt", b"fine\n\x89PNG\r\n\x1a\n\0\0", {}, r"line 2 of .*a\.txt is not in UTF-8"),
         ("a.txt", b"fine\ncaf\xe9\n", {}, r"line 2 of .*a\.txt is not in UTF-8"),
-        ("a.txt", b"", {}, r"a\.txt has no text in it"),
-        ("a.txt", b"\xef\xbb\xbf \r\n\r\n", {}, r"a\.txt has no text in it"),
+        ("a.txt", b"", {}, r"a\.txt .* nothing in it"),
+        ("a.txt", b"\xef\xbb\xbf \r\n\r\n", {}, r"a\.txt .* nothing in it"),
         ("a.txt", b"One.\nTwo.\n", {}, r"too few documents .* 1 of two"),
         ("a.txt", b"One.\n\nTwo.\n\nThree.", {}, r"too few .* 0 of two .* --no-nsp"),
         ("a.txt", b"One.\n", {"nsp": False}, r"single sentence"),
         ("a.csv", b"", {}, r"a\.csv is empty"),
         ("a.csv", b"text\n", {}, r"a\.csv has no rows"),
-        ("a.csv", b"title,body\na,b\n", {}, r"no column 'text', .* title, body: .* --text-column"),
+        ("a.csv", b"title,body\na,b\n", {}, r"no column 'text', .* 'title', 'body': .* --text-column"),
         ("a.csv", b"text\nhello, world\n", {}, r"line 2 of .*a\.csv has 2 cells, its first 1"),
         ("a.csv", b"text\ncaf\xe9\n", {}, r"line 2 of .*a\.csv is not in UTF-8"),
         ("a.jsonl", b'{"text": "a"}\nno json\n', {}, r"line 2 of .*a\.jsonl is not JSON in UTF-8"),
@@ -323,7 +323,6 @@ def test_text_is_hashed_once(name: str, tmp_path: Path, monkeypatch: pytest.Monk
         return digest(path)
 
     monkeypatch.setattr(source, "digest", digest)
-    monkeypatch.setattr(tables, "digest", digest)
     monkeypatch.setattr(tokens, "content_key", lambda *_: pytest.fail("hashed the text again"))
     pretrain(str(tmp_path / "corpus"), tmp_path / "run", nsp=False)
     assert hashed == [name]

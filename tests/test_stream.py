@@ -245,7 +245,7 @@ def test_the_first_row_without_text_and_a_column_that_is_missing_are_named(tmp_p
     options = {**OPTIONS, "corpus": str(corpus)}
     with pytest.raises(ValueError, match=r"row 71 of .*mine\.jsonl has None"):
         train_pretraining(PretrainOptions(output_dir=str(tmp_path / "run"), **options))
-    with pytest.raises(ValueError, match=r"mine\.jsonl .*'body', .* sentences"):
+    with pytest.raises(ValueError, match=r"mine\.jsonl .*'body', .* 'sentences'"):
         train_pretraining(PretrainOptions(output_dir=str(tmp_path / "run"), text_column="body", **options))
 
 

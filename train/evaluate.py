@@ -13,9 +13,9 @@ from datasets import Dataset as TextDataset
 
 from toybert.train import cli
 from toybert.train.data.labels import SINGLE, Labels
-from toybert.train.data.source import CORPORA, TextOptions, find_source
+from toybert.train.data.source import CORPORA, TextOptions, find_source, find_tables
 from toybert.train.data.stream import load_head
-from toybert.train.data.tables import Table, load_corpus, load_file
+from toybert.train.data.tables import Table, load_corpus, load_tables
 from toybert.train.data.text import Text, load_text
 from toybert.train.hub.folders import load_config, pinned
 from toybert.train.loop.checkpoint import RECORD, read_record
@@ -69,7 +69,7 @@ def read_test_file(options: argparse.Namespace) -> tuple[Table, Labels, list[str
     config = load_config(options.checkpoint)
     if config.architectures != [CLASSIFIER]:
         raise ValueError(f"{options.checkpoint} is no classifier, and a --test-file is for one")
-    table = Table(load_file(options.test_file), options.test_file)
+    table = load_tables(find_tables("", None, {"train": options.test_file}))["train"]
     run = {"text_column": "text", "label_column": "label", **record_of(options.checkpoint)}
     given = {name: value for name, value in vars(options).items() if value is not None}
     columns = ("text_column", "text_pair_column", "label_column", "label_separator")

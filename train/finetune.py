@@ -23,7 +23,7 @@ from toybert.train.data.labels import (
     shortened,
     split_validation,
 )
-from toybert.train.data.source import CORPORA, Source, by_content, find_tables
+from toybert.train.data.source import CORPORA, Source, by_name, digest, find_tables
 from toybert.train.data.tables import Table, load_tables
 from toybert.train.hub import folders
 from toybert.train.hub.folders import ROOT
@@ -98,7 +98,7 @@ class FinetuneOptions(LoopOptions):
         """The hashes of the files that the run learns from, by their names."""
         checkpoint = [Path(self.model) / name for name in ("model.safetensors", "tokenizer.json")]
         # A model on the Hub has no files here.
-        return {**self.source.record(), **by_content(path for path in checkpoint if path.is_file())}
+        return by_name(self.source.digests | {path: digest(path) for path in checkpoint if path.is_file()})
 
 
 def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:

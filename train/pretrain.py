@@ -12,7 +12,7 @@ from toybert.train import cli
 from toybert.train.cli import option
 from toybert.train.data.batches import Batches, DatasetBatches, evaluation_loader
 from toybert.train.data.datasets import MaskedWordDataset, PretrainDataset
-from toybert.train.data.source import CORPORA, TextOptions, by_content, find_source
+from toybert.train.data.source import CORPORA, TextOptions, by_name, digest, find_source
 from toybert.train.data.stream import StreamedBatches, in_windows, load_head
 from toybert.train.data.text import load_text
 from toybert.train.data.tokens import TokenisedText, tokenise_text
@@ -156,7 +156,7 @@ def prepare(options: PretrainOptions, accelerator: Accelerator) -> TokenisedText
     source = find_source(options)
     text = load_head(source) if options.streaming else load_text(source, seed=options.seed, pairs=options.nsp)
     weights = [Path(options.init_from) / "model.safetensors"] if options.init_from else []
-    options.sources = text.record | by_content(path for path in weights if path.is_file())
+    options.sources = text.record | by_name({path: digest(path) for path in weights if path.is_file()})
     claim_folder(options, accelerator)
     folder = Path(options.output_dir) / VOCABULARY
     if not options.init_from and not (options.resume and folder.is_dir()):

@@ -1,7 +1,7 @@
 """Lines in, sentences out: text becomes rows of sentences, each row with the number of its document."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -19,27 +19,29 @@ PARAGRAPH = 1000  # lines at most that are split into sentences at a time
 FEATURES = Features({"document": Value("int64"), "sentences": List(Value("string"))})
 
 
-def streamed_rows(files: list[str], split_sentences: bool, language: str) -> Iterator[dict[str, Any]]:
+def text_rows(files: Sequence[str], language: str | None, key: str) -> Iterator[dict[str, Any]]:
+    """Yields files of plain text as rows; `key` stands for their contents, since `datasets` goes by the arguments."""
+    for document, sentences in enumerate(documents_in(files, language)):
+        for piece in in_pieces(sentences, PIECE):
+            yield {"document": document, "sentences": piece}
+
+
+def streamed_rows(files: Sequence[str], language: str | None) -> Iterator[dict[str, Any]]:
     """Yields files of plain text as rows that are documents, of at most `LONGEST` sentences."""
-    for sentences in documents_in(files, split_sentences, language):
+    for sentences in documents_in(files, language):
         for piece in in_pieces(sentences, LONGEST):
             yield {"sentences": piece}
 
 
-def documents_in(files: Iterable[str], split_sentences: bool, language: str) -> Iterator[Iterator[str]]:
+def documents_in(files: Iterable[str], language: str | None) -> Iterator[Iterator[str]]:
     """Yields the sentences of each document; a blank line, a stretch of running text and a file end one."""
     for file in files:
-        lines = read_lines(Path(file))
-        sentences = running_sentences(lines, language) if split_sentences else single_sentences(lines)
-        for _, document in groupby(sentences, key=itemgetter(0)):
+        for _, document in groupby(numbered_sentences(read_lines(Path(file)), language), key=itemgetter(0)):
             yield (sentence for _, sentence in document)
 
 
 def read_lines(path: Path, newline: str | None = None) -> Iterator[str]:
-    """Yields the lines of a text, whatever ends them, and with or without a byte order mark.
-
-    Args:
-        newline: as `open` takes it.
+    """Yields the lines of a text, with or without a byte order mark; what ends them is up to `newline`, as in `open`.
 
     Raises:
         ValueError: a line is not text in UTF-8; the message names the file and the line.
@@ -53,9 +55,13 @@ def read_lines(path: Path, newline: str | None = None) -> Iterator[str]:
             yield line
 
 
-def single_sentences(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Yields the sentences of text in BERT's format, one a line, each with a number that a blank line raises."""
+def numbered_sentences(lines: Iterable[str], language: str | None) -> Iterator[tuple[int, str]]:
+    """Yields sentences with document numbers: of running text in a language, or else of lines in BERT's format."""
     number = 0
+    if language:
+        for number, sentence in enumerate(running_sentences(lines, language)):
+            yield number // STRETCH, sentence
+        return
     for line in lines:
         if sentence := line.strip():
             yield number, sentence
@@ -63,20 +69,11 @@ def single_sentences(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
             number += 1
 
 
-def running_sentences(lines: Iterable[str], language: str) -> Iterator[tuple[int, str]]:
-    """Yields the sentences of running text, each with the number of its stretch; blank lines end a paragraph."""
-    paragraphs = (paragraph for real, paragraph in groupby(lines, key=lambda line: bool(line.strip())) if real)
-    count = 0
-    for paragraph in paragraphs:
-        for piece in in_pieces(paragraph, PARAGRAPH):
-            for sentence in split_paragraph(" ".join(line.strip() for line in piece), language):
-                yield count // STRETCH, sentence
-                count += 1
-
-
-def split_paragraph(paragraph: str, language: str) -> Iterator[str]:
-    """Yields the sentences of a paragraph."""
-    return (sentence for part in sentencex.segment(language, paragraph) if (sentence := part.strip()))
+def running_sentences(lines: Iterable[str], language: str) -> Iterator[str]:
+    """Yields the sentences of running text; blank lines end a paragraph, and with it a sentence."""
+    for is_text, paragraph in groupby(lines, key=lambda line: bool(line.strip())):
+        for piece in in_pieces(paragraph if is_text else (), PARAGRAPH):
+            yield from filter(None, map(str.strip, sentencex.segment(language, " ".join(map(str.strip, piece)))))
 
 
 def in_pieces(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
@@ -86,15 +83,20 @@ def in_pieces(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
 
 
 def split_rows(texts: list[str], rows: list[int], language: str | None) -> dict[str, list[Any]]:
-    """Returns each text, a document, as rows of sentences: those of a language, or else its lines."""
+    """Returns each text, a document, as rows of its sentences."""
     made: dict[str, list[Any]] = {"document": [], "sentences": []}
     for row, text in zip(rows, texts, strict=True):
-        lines = text.splitlines()
-        found = running_sentences(lines, language) if language else single_sentences(lines)
-        for piece in in_pieces((sentence for _, sentence in found), PIECE):
+        found = (sentence for _, sentence in numbered_sentences(text.splitlines(), language))
+        for piece in in_pieces(found, PIECE):
             made["document"].append(row)
             made["sentences"].append(piece)
     return made
+
+
+def single_rows(pieces: list[list[str]], rows: list[int], number: np.ndarray) -> dict[str, Any]:
+    """Returns rows of sentences, of documents with these numbers, as rows of one sentence."""
+    sizes = [len(piece) for piece in pieces]
+    return {"document": np.repeat(number[rows], sizes), "sentences": [[each] for piece in pieces for each in piece]}
 
 
 def document_numbers(rows: Dataset) -> np.ndarray:

@@ -2,10 +2,12 @@
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from huggingface_hub.utils.sha import sha_fileobj
 
 from toybert.train.cli import option
 
@@ -20,6 +22,7 @@ SPLITS = {
 }
 TEXT, TABLE, DATASET = "plain text", "a table", "a data set"  # the last is what only `datasets` knows how to read
 ALL = "all"  # in place of a split: the files of a data set, whose splits only `datasets` knows
+Files = dict[str, list[Path]]  # by split
 ABOUT = ("readme", "license", "licence", "dataset_infos")  # files of a folder that no one expects to be read
 # What the code of this folder makes is kept under names that change with the code.
 CODE = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
@@ -42,53 +45,37 @@ class Source:
 
     name: str  # as it was given
     kind: str  # TEXT, TABLE or DATASET
-    files: Mapping[str, Sequence[Path]]  # by split, or all of them under ALL; none of an id on the Hub
+    files: Files  # or all of them under ALL; none of an id on the Hub
     unread: Sequence[str] = ()  # the files in its folder that hold none of the text
     has_splits: bool = False  # it is a folder such as the repository's own, of train.jsonl and others
     config: str | None = None
     text_column: str | None = None
-    split_sentences: bool = False
-    language: str = "en"
+    language: str | None = None  # of running text; without one, each line is a sentence
 
     @cached_property
     def digests(self) -> dict[Path, str]:
         """The SHA-256 of every file. Each is read for it once, and whatever depends on the contents goes by this."""
         return {file: digest(file) for files in self.files.values() for file in files}
 
-    def record(self) -> dict[str, list[str]]:
-        """Returns what run.json keeps of the contents."""
-        return by_name(self.digests)
-
     def key(self, split: str) -> str | None:
         """Returns a name for what is read of a split, the same as long as it is the same; None if no file is known."""
         named = self.files.get(split)
-        files = named or self.files.get(ALL, ())
-        how = [CODE, "" if named else split, self.kind, self.config, self.text_column, self.split_sentences]
-        every = [*how, self.language, *(self.digests[file] for file in files)]
-        return hashlib.sha256(repr(every).encode()).hexdigest() if files else None
+        files = named or self.files.get(ALL, [])
+        how = [CODE, "" if named else split, self.kind, self.config, self.text_column, self.language]
+        every = repr([*how, *(self.digests[file] for file in files)])
+        return hashlib.sha256(every.encode()).hexdigest() if files else None
 
     def column_of(self, names: Collection[str]) -> str:
         """Returns the column of a table that should hold the text."""
         return self.text_column or ("sentences" if "sentences" in names else "text")
 
-    def called(self, split: str) -> str:
-        """Returns what a message calls a split."""
-        return self.name if self.files == {"train": [Path(self.name)]} else f"{split} of {self.name}"
-
 
 def find_source(options: TextOptions) -> Source:
-    """Finds out what a corpus is.
-
-    Raises:
-        FileNotFoundError: there is no such file or folder, and it can't be an id on the Hub; or a folder is empty.
-        ValueError: not all of a folder would be read, see `tables_in` and `texts_in`, or it has texts and tables.
-    """
+    """Finds out what a corpus is, and refuses a folder of which a part would go unread without a word."""
     path, inside = look_into(options.corpus)
-    files: Mapping[str, Sequence[Path]]
     has_splits = path / "train.jsonl" in inside
     if has_splits:
-        named = {split: path / f"{split}.jsonl" for split in SPLITS}
-        kind, files = TABLE, {split: [file] for split, file in named.items() if file in inside}
+        kind, files = TABLE, {split: [file] for split in SPLITS if (file := path / f"{split}.jsonl") in inside}
     elif texts := texts_in(path, inside):
         if tables := [file for file in inside if reader_of(file)]:
             text = texts["train"][0]
@@ -106,22 +93,24 @@ def find_source(options: TextOptions) -> Source:
         has_splits=has_splits,
         config=options.corpus_config,
         text_column=options.text_column,
-        split_sentences=options.split_sentences,
-        language=options.language,
+        language=options.language if options.split_sentences else None,
     )
 
 
 def find_tables(corpus: str, config: str | None, named: Mapping[str, str | None]) -> Source:
-    """Finds out where labelled rows are: in files that are named for their splits, or else in a corpus.
-
-    Raises:
-        FileNotFoundError, ValueError: see `find_source`.
-    """
-    given: dict[str, Sequence[Path]] = {split: [Path(path)] for split, path in named.items() if path}
+    """Finds out where labelled rows are: in the files that are named for their splits, or else in a corpus."""
+    given = {split: [existing(path)] for split, path in named.items() if path}
     if "train" in given:
         return Source(corpus, TABLE, given)
     kind, files = tables_or_all(*look_into(corpus))
     return Source(corpus, kind, {**files, **given}, config=config)
+
+
+def existing(path: str | Path) -> Path:
+    """Returns the path of a file, which must be there."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"the file {path} does not exist")
+    return Path(path)
 
 
 def look_into(corpus: str) -> tuple[Path, list[Path]]:
@@ -138,7 +127,7 @@ def look_into(corpus: str) -> tuple[Path, list[Path]]:
     return path, []
 
 
-def tables_or_all(path: Path, inside: Sequence[Path]) -> tuple[str, Mapping[str, Sequence[Path]]]:
+def tables_or_all(path: Path, inside: list[Path]) -> tuple[str, Files]:
     """Finds the tables of a corpus; without one to train on, `datasets` may know better what to do with its files."""
     found = tables_in(path, inside)
     if "train" in found:
@@ -146,21 +135,13 @@ def tables_or_all(path: Path, inside: Sequence[Path]) -> tuple[str, Mapping[str,
     return DATASET, {ALL: inside} if inside else {}
 
 
-def tables_in(path: Path, inside: Sequence[Path]) -> dict[str, Sequence[Path]]:
-    """Finds the tables that lie in a folder, by their splits; all are to train on where no name tells one.
-
-    None are found where the folder's card says which they are, or where they lie in further folders: that is left to
-    `datasets`. What is no folder may be a table itself.
-
-    Raises:
-        ValueError: there are tables of several kinds, or one whose name does not tell its split beside one that is
-            named for training: not all would be read.
-    """
-    if path in inside:
+def tables_in(path: Path, inside: list[Path]) -> Files:
+    """Finds the tables in a folder, by their splits; all are to train on where no name tells one for training."""
+    if path in inside:  # it is no folder, but a file
         return {"train": [path]} if reader_of(path) else {}
     card = path / "README.md"
     if card in inside and "data_files:" in card.read_text(encoding="utf-8", errors="replace"):
-        return {}
+        return {}  # the card says which they are: that is left to `datasets`, as are tables in further folders
     tables = [file for file in inside if file.parent == path and reader_of(file) and file.name != "dataset_infos.json"]
     splits = {file: split_of(file) for file in tables}
     is_told = "train" in splits.values()
@@ -173,34 +154,27 @@ def tables_in(path: Path, inside: Sequence[Path]) -> dict[str, Sequence[Path]]:
     return by_split({file: splits[file] or "train" for file in known})
 
 
-def texts_in(path: Path, inside: Sequence[Path]) -> dict[str, Sequence[Path]]:
-    """Finds the files of plain text in a folder and in those below it, by their splits.
-
-    Files, or folders at the top, that are called train, validation or test (or another of `SPLITS`) are those splits;
-    where none is called train, all are to train on. What is no folder is text itself, unless it is a table.
-
-    Raises:
-        ValueError: there is one of another name beside them, which would not be read.
-    """
-    if path in inside:
+def texts_in(path: Path, inside: list[Path]) -> Files:
+    """Finds texts in and below a folder by the split that each, or its folder at the top, is called; see `SPLITS`."""
+    if path in inside:  # it is no folder, but a file
         return {} if reader_of(path) else {"train": [path]}
     texts = [file for file in inside if file.suffix.lower() == ".txt"]
     tops = {file: Path(file.relative_to(path).parts[0]).stem.lower() for file in texts}
     splits = {file: next((split for split, names in SPLITS.items() if tops[file] in names), None) for file in texts}
-    if "train" not in splits.values():
+    if "train" not in splits.values():  # whatever they are called, all are to train on
         return {"train": texts} if texts else {}
     if others := [file for file in texts if not splits[file]]:
         raise ValueError(f"{others[0]} does not tell its split, as others in {path} do: call it train, or name one")
     return by_split({file: split for file, split in splits.items() if split})
 
 
-def by_split(splits: Mapping[Path, str]) -> dict[str, Sequence[Path]]:
+def by_split(splits: Mapping[Path, str]) -> Files:
     """Sorts files by their splits."""
     return {split: [file for file in splits if splits[file] == split] for split in SPLITS if split in splits.values()}
 
 
 def by_name(digests: Mapping[Path, str]) -> dict[str, list[str]]:
-    """Sorts the hashes of files by the files' names: several in different folders may have the same one."""
+    """Sorts the hashes of files by the files' names, for run.json: several in different folders may have the same."""
     found: dict[str, list[str]] = {}
     for file, value in digests.items():
         found.setdefault(file.name, []).append(value)
@@ -218,20 +192,7 @@ def split_of(path: Path) -> str | None:
     return next((split for split, names in SPLITS.items() if not set(names).isdisjoint(words)), None)
 
 
-def name_of(files: Sequence[Path]) -> str:
-    """Returns what a message calls some files."""
-    return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
-
-
 def digest(path: Path) -> str:
     """Returns the SHA-256 of a file of any size."""
-    found = hashlib.sha256()
     with path.open("rb") as file:
-        while part := file.read(2**20):
-            found.update(part)
-    return found.hexdigest()
-
-
-def by_content(files: Iterable[Path]) -> dict[str, list[str]]:
-    """Hashes files for run.json."""
-    return by_name({file: digest(file) for file in files})
+        return sha_fileobj(file).hex()

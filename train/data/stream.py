@@ -6,48 +6,44 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-import datasets
-import pyarrow as pa
 from accelerate import Accelerator
 from accelerate.utils import gather_object, send_to_device
+from datasets import Dataset, IterableDataset, load_dataset
 from datasets.distributed import split_dataset_by_node
-from datasets.exceptions import DatasetsError
 from transformers import PreTrainedTokenizerBase
 
 from toybert.train.data.batches import Batches, LengthBatchSampler
 from toybert.train.data.checks import check_column, check_texts, is_text
 from toybert.train.data.datasets import Batch
 from toybert.train.data.sentences import document_numbers, streamed_rows
-from toybert.train.data.source import READERS, TABLE, TEXT, Source
-from toybert.train.data.tables import cell_rows, column_names, one_line
-from toybert.train.data.text import HELD_OUT, Text, as_documents
+from toybert.train.data.source import DATASET, TEXT, Source, reader_of
+from toybert.train.data.tables import cell_rows, column_names, named
+from toybert.train.data.text import HELD_OUT, NAME_ONE, Text, as_documents
 from toybert.train.data.tokens import Tokens, tokenise_in_memory
 
 WINDOW = 2000  # documents that are there at a time, to shuffle and to make pairs among
 HEAD = 10_000  # documents at the beginning, from which the vocabulary is learnt and those to measure on are taken
 ONE_IN = round(1 / HELD_OUT)  # documents is never learnt from
 
+Document = Mapping[str, Any]  # a row of a stream
+Maker = Callable[[list[Document]], Any]  # makes a dataset, as `DatasetBatches` takes it, of a window's documents
 
-def open_stream(source: Source) -> datasets.IterableDataset:
-    """Opens a corpus without reading it: text files, tables, or a data set of the Hub.
 
-    Raises:
-        ValueError: tables have different columns.
-    """
-    files = [str(file) for file in source.files.get("train", ())]  # a list is what processes share out
+def open_stream(source: Source) -> IterableDataset:
+    """Opens a corpus without reading it: text files, tables, or a data set of the Hub."""
+    if source.kind == DATASET:
+        return load_dataset(source.name, source.config, split="train", streaming=True)
+    files = [str(file) for file in source.files["train"]]  # a list is what processes share out
     if source.kind == TEXT:
-        how = {"files": files, "split_sentences": source.split_sentences, "language": source.language}
-        return datasets.IterableDataset.from_generator(streamed_rows, gen_kwargs=how)
-    if source.kind != TABLE:
-        return datasets.load_dataset(source.name, source.config, split="train", streaming=True)
-    reader = READERS[source.files["train"][0].suffix.lower()]
+        return IterableDataset.from_generator(streamed_rows, gen_kwargs={"files": files, "language": source.language})
+    reader = reader_of(source.files["train"][0])
     if reader == "csv":
-        column_names(source.files["train"])
-        return datasets.IterableDataset.from_generator(cell_rows, gen_kwargs={"files": files})
-    return datasets.load_dataset(reader, data_files={"train": files}, split="train", streaming=True)
+        column_names(source.files["train"])  # they must be the same in all
+        return IterableDataset.from_generator(cell_rows, gen_kwargs={"files": files})
+    return load_dataset(reader, data_files={"train": files}, split="train", streaming=True)
 
 
-def is_held_out(row: Mapping[str, Any], source: Source) -> bool:
+def is_held_out(row: Document, source: Source) -> bool:
     """Tells whether a document is one to measure on, by what it says: so its copies are too, in every process."""
     text = row.get(source.column_of(row))
     said = hashlib.blake2b(json.dumps(text, default=str).encode(), digest_size=8).digest()
@@ -55,50 +51,37 @@ def is_held_out(row: Mapping[str, Any], source: Source) -> bool:
 
 
 def load_head(source: Source) -> Text:
-    """Loads the first documents of a corpus, those to learn the vocabulary from apart from those to measure on.
-
-    Raises:
-        ValueError: there are too few.
-    """
+    """Loads the first documents of a corpus, those to learn the vocabulary from apart from those to measure on."""
     rows = list(rows_of(open_stream(source).take(HEAD), source))
     if rows:
         column = source.column_of(rows[0])
-        check_column(column, rows[0], source.name)
+        check_column(column, rows[0], source.name, NAME_ONE)
         check_texts([row.get(column) for row in rows], source.name)
     held_out, learnt = ([row for row in rows if is_held_out(row, source) == held] for held in (True, False))
     if len(held_out) < 2 or len(learnt) < 2:
-        documents = f"{len(rows)} document{'s' * (len(rows) != 1)}"
-        raise ValueError(f"{source.name} has {documents}: too few to stream, leave out --streaming")
+        raise ValueError(
+            f"{source.name} has {len(rows)} document{'s' * (len(rows) != 1)}: too few to stream, leave out --streaming"
+        )
     how = f"one document in {ONE_IN}, here {len(held_out):,} of the first {len(rows):,}"
     return Text(source, as_rows(learnt, source), as_rows(held_out, source), None, how)
 
 
-def rows_of(stream: datasets.IterableDataset, source: Source) -> Iterator[dict[str, Any]]:
-    """Yields the rows of a stream.
-
-    Raises:
-        ValueError: one cannot be read; of files of text or cells, the message names the file and the line.
-    """
-    try:
+def rows_of(stream: IterableDataset, source: Source) -> Iterator[Document]:
+    """Yields the rows of a stream; an error of one names the corpus, or the file and the line of text or cells."""
+    with named(f"{source.name} could not be read"):
         yield from stream
-    except (DatasetsError, pa.ArrowException, ValueError, OSError) as error:
-        if str(error).startswith("line "):
-            raise
-        raise ValueError(f"{source.name} could not be read: {one_line(error.__cause__ or error)}") from error
 
 
-def as_rows(documents: list[dict[str, Any]], source: Source) -> datasets.Dataset:
+def as_rows(documents: list[Document], source: Source) -> Dataset:
     """Turns some documents into rows of sentences, as those of a text that is there as a whole."""
-    rows = datasets.Dataset.from_list(documents)
-    return rows if source.kind == TEXT else as_documents(rows, "train", source)
+    rows = Dataset.from_list(documents)
+    return rows if source.kind == TEXT else as_documents(rows, source.name, source)
 
 
-def in_windows(
-    make: Callable[[Tokens], Any], source: Source, tokenizer: PreTrainedTokenizerBase
-) -> Callable[[list[dict[str, Any]]], Any]:
+def in_windows(make: Callable[[Tokens], Any], source: Source, tokenizer: PreTrainedTokenizerBase) -> Maker:
     """Makes of a function that takes tokens one that takes documents. It keeps no text on the disk."""
 
-    def make_window(documents: list[dict[str, Any]]) -> Any:
+    def make_window(documents: list[Document]) -> Any:
         rows = as_rows(documents, source)
         return make(tokenise_in_memory(rows["sentences"], tokenizer, document_numbers(rows)))
 
@@ -114,20 +97,9 @@ class StreamedBatches(Batches):
     """
 
     def __init__(
-        self,
-        source: Source,
-        make: Callable[[list[dict[str, Any]]], Any],
-        batch_size: int,
-        steps_an_epoch: int,
-        accelerator: Accelerator,
-        seed: int,
+        self, source: Source, make: Maker, batch_size: int, steps_an_epoch: int, accelerator: Accelerator, seed: int
     ):
-        """Opens this process's part of the stream.
-
-        Args:
-            make: makes a dataset, as `DatasetBatches` takes it, of a window's documents; a row without text is no
-                document, but passed over and counted.
-        """
+        """Opens this process's part of the stream; a row without text is no document, but passed over and counted."""
         stream = open_stream(source)
         self.stream = split_dataset_by_node(stream, accelerator.process_index, accelerator.num_processes)
         self.source, self.make, self.batch_size, self.steps_an_epoch = source, make, batch_size, steps_an_epoch
@@ -136,11 +108,9 @@ class StreamedBatches(Batches):
         self.begin: dict[str, Any] = {"passes": 0, "stream": None, "without_text": 0}  # of the present window
         self.window = self.batch = 0  # how many came before, and how many of its batches were given
         self.without_text = 0  # rows that were passed over, up to the end of the present window
-        self.batches: Iterator[Batch] | None = None
+        self.batches = self._endless()
 
     def of_epoch(self, epoch: int, skip: int) -> Iterable[Batch]:
-        if self.batches is None:
-            self.batches = self._endless()
         return islice(self.batches, self.steps_an_epoch * self.accumulation - skip)
 
     def _endless(self) -> Iterator[Batch]:
@@ -154,35 +124,38 @@ class StreamedBatches(Batches):
                 yield send_to_device(dataset.__getitems__(rows), self.accelerator.device)
             self.window, self.batch = self.window + 1, 0
 
-    def _windows(self) -> Iterator[list[dict[str, Any]]]:
+    def _windows(self) -> Iterator[list[Document]]:
         """Yields the documents of each window: `WINDOW` of them, at the end of a pass with some of the next one."""
-        passes, place, without_text = self.begin["passes"], self.begin["stream"], self.begin["without_text"]
-        if place is not None:
-            self.stream.load_state_dict(place)
-        documents: list[dict[str, Any]] = []
+        here = dict(self.begin)
+        documents: list[Document] = []
+        if here["stream"] is not None:
+            self.stream.load_state_dict(here["stream"])
         while True:
-            self.stream.set_epoch(1 + self.seed + passes)  # its files in another order, and from the beginning
+            self.stream.set_epoch(1 + self.seed + here["passes"])  # its files in another order, and from the beginning
             found = 0
             for row in rows_of(self.stream, self.source):
                 if not is_text(row.get(self.source.column_of(row))):
-                    without_text += 1
+                    here["without_text"] += 1
                 elif not is_held_out(row, self.source):
                     found += 1
                     documents.append(row)
                 if len(documents) == WINDOW:
-                    self.without_text = without_text
-                    yield documents
-                    self.begin = {"passes": passes, "stream": self.stream.state_dict(), "without_text": without_text}
+                    yield from self._window(documents, {**here, "stream": self.stream.state_dict()})
                     documents = []
-            if not found and place is None:
-                raise ValueError(
-                    f"process {self.accelerator.process_index} has no part of the stream to learn from: start fewer"
-                )
-            passes, place = passes + 1, None
-            if documents and self.begin["passes"] == passes - 1 and self.begin["stream"] is None:  # less than a window
-                self.without_text = without_text
-                yield documents
-                self.begin, documents = {"passes": passes, "stream": None, "without_text": without_text}, []
+            if not found and here["stream"] is None:
+                who = f"process {self.accelerator.process_index}"
+                raise ValueError(f"{who} has no part of the stream to learn from: start fewer processes")
+            is_short = self.begin["passes"] == here["passes"] and self.begin["stream"] is None
+            here = {**here, "passes": here["passes"] + 1, "stream": None}
+            if documents and is_short:  # the whole pass is less than a window
+                yield from self._window(documents, here)
+                documents = []
+
+    def _window(self, documents: list[Document], end: dict[str, Any]) -> Iterator[list[Document]]:
+        """Yields a window, the next of which begins where this one ends."""
+        self.without_text = end["without_text"]
+        yield documents
+        self.begin = end
 
     def notes(self) -> list[str]:
         count = sum(gather_object([self.without_text]))

@@ -2,7 +2,9 @@
 
 import csv
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +14,18 @@ import pyarrow as pa
 from datasets import Dataset, DatasetDict, load_dataset
 from datasets.exceptions import DatasetsError
 
-from toybert.train.data.checks import check_json_lines, check_texts, in_slices
+from toybert.train.data.checks import check_column, check_texts
 from toybert.train.data.kept import kept
 from toybert.train.data.sentences import in_pieces, read_lines
-from toybert.train.data.source import CODE, DATASET, READERS, SPLITS, Source, digest, name_of, reader_of
+from toybert.train.data.source import DATASET, READERS, SPLITS, Source, existing, reader_of
 
 CELLS = 1000  # rows of a .csv or .tsv that are Python objects at a time
+# In a .csv, quotes hold a cell together; in a .tsv they are text like any other, as in nearly all corpora of that form:
+# read otherwise, one stray quote swallows rows.
+DIALECTS: dict[str, dict[str, Any]] = {
+    ".csv": {"delimiter": ",", "quoting": csv.QUOTE_MINIMAL},
+    ".tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE},
+}
 
 
 @dataclass(frozen=True)
@@ -29,179 +37,155 @@ class Table:
 
     def check_column(self, column: str) -> None:
         """Refuses a column that is not there; the message names those that are."""
-        if column not in self.rows.column_names:
-            names = ", ".join(repr(name[:40]) for name in self.rows.column_names)
-            said = "its first line says that it has" if self.name.endswith((".csv", ".tsv")) else "it has"
-            raise ValueError(f"{self.name} has no column {column!r}, {said} {names}")
+        check_column(column, self.rows.column_names, self.name)
 
     def check_text(self, column: str) -> None:
         """Refuses what is not a string; the message names the first such value and its row."""
         self.check_column(column)
         kind = getattr(self.rows.features[column], "dtype", None)
-        if kind in ("string", "large_string") and not self.rows.data.column(column).null_count:
-            return
-        for number, value in enumerate(in_slices(self.rows[column]), start=1):
-            if not isinstance(value, str):
-                raise ValueError(f"row {number} of {self.name} has {str(value)[:60]!r} where text should be")
+        if kind not in ("string", "large_string") or self.rows.data.column(column).null_count:
+            check_texts(self.rows[column], self.name, lists=False)
 
 
 def load_tables(source: Source) -> dict[str, Table]:
-    """Loads the tables of a run by the names of their splits: at least `train`.
-
-    Raises:
-        OSError: there is no such file or data set.
-        ValueError: a file cannot be read, or is empty, or there is nothing to train on.
-    """
+    """Loads the tables of a run by the names of their splits: at least `train`."""
     files = {split: source.files[split] for split in SPLITS if split in source.files}
     given = {split: Table(load_rows(some, source.key(split)), name_of(some)) for split, some in files.items()}
     if source.kind != DATASET:
         return given
-    splits = load_splits(source)
-    tables = {split: Table(splits[split], f"the split {split} of {source.name}") for split in SPLITS if split in splits}
-    return tables | given
+    splits = load_splits(source).items()
+    return {split: Table(rows, f"the split {split} of {source.name}") for split, rows in splits} | given
 
 
-def load_splits(source: Source) -> Mapping[str, Dataset]:
-    """Loads what only `datasets` knows how to read: a data set's folder, or one of the Hub.
-
-    Raises:
-        OSError: there is no such data set.
-        ValueError: it can't be read, or it has no split to train on.
-    """
-    try:
+def load_splits(source: Source) -> dict[str, Dataset]:
+    """Loads what only `datasets` knows how to read, a data set's folder or one of the Hub, with a split to train on."""
+    with named(f"{source.name} could not be read"):
         splits = load_dataset(source.name, source.config)
-    except (DatasetsError, ValueError, OSError) as error:
-        kind = FileNotFoundError if isinstance(error, OSError) else ValueError
-        raise kind(f"{source.name} could not be read: {one_line(error.__cause__ or error)}") from error
     if "train" not in splits:
         raise ValueError(f"{source.name} has no split 'train', it has {', '.join(map(str, splits))}")
-    return splits
-
-
-def load_file(path: str) -> Dataset:
-    """Reads a table from a file, by the ending of its name."""
-    if not reader_of(Path(path)):
-        suffixes = list(READERS)
-        raise ValueError(f"{path} is no table: its name should end in {', '.join(suffixes[:-1])} or {suffixes[-1]}")
-    return load_rows([Path(path)])
+    return {split: splits[split] for split in SPLITS if split in splits}
 
 
 def load_corpus(
     folder: str | Path, columns: Sequence[str], splits: Sequence[str] = ("train", "validation", "test")
 ) -> DatasetDict:
-    """Loads the splits of a corpus from `folder/{train,validation,test}.jsonl`.
+    """Loads the splits of a corpus from `folder/{train,validation,test}.jsonl`, and checks that they have columns.
 
     Raises:
         FileNotFoundError: one of the files is missing.
         ValueError: one is empty, has a line that is no JSON object in UTF-8, lacks a column, or has no text in it.
     """
-    files = {split: str(Path(folder) / f"{split}.jsonl") for split in splits}
-    for path in files.values():
-        check_json_lines(path)
-    corpus = load_dataset("json", data_files=files)
+    files = {split: existing(Path(folder) / f"{split}.jsonl") for split in splits}
+    corpus = DatasetDict({split: load_rows([file]) for split, file in files.items()})
     for split, rows in corpus.items():
         for column in columns:
-            if column not in rows.column_names:
-                raise ValueError(f"{files[split]} has no column {column!r}, it has {', '.join(rows.column_names)}")
+            check_column(column, rows.column_names, str(files[split]))
             if column in ("text", "sentences"):
-                check_texts(rows[column], files[split])
+                check_texts(rows[column], str(files[split]))
     return corpus
 
 
 def load_rows(files: Sequence[Path], key: str | None = None) -> Dataset:
-    """Reads the rows of some files of one kind.
-
-    Args:
-        key: stands for their contents; without one, they are hashed.
-
-    Raises:
-        FileNotFoundError: one is not there.
-        ValueError: one is not as it should be.
-    """
-    if missing := [file for file in files if not file.is_file()]:
-        raise FileNotFoundError(f"the file {missing[0]} does not exist")
-    suffix = files[0].suffix.lower()
-    if READERS[suffix] == "csv":
-        return load_cells(files, key or "".join(digest(file) for file in files))
+    """Reads the rows of some files of one kind; `key` stands for the contents of those of cells."""
+    suffix, reader = files[0].suffix.lower(), reader_of(files[0])
+    if not reader:
+        *others, last = READERS
+        raise ValueError(f"{files[0]} is no table: its name should end in {', '.join(others)} or {last}")
+    if reader == "csv":
+        return load_cells(files, key)
     for file in files:
         if suffix == ".jsonl":
-            check_json_lines(str(file))
+            check_json_lines(file)
         elif suffix == ".json":
             for _ in read_lines(file):
                 pass
-    name, reader = name_of(files), READERS[suffix]
-    try:
+    with named(f"{name_of(files)} cannot be read as {reader}"):
         return load_dataset(reader, data_files={"train": [str(file) for file in files]}, split="train")
-    except (DatasetsError, ValueError, OSError) as error:
-        reason = one_line(error.__cause__ or error)
-        reason = "it has no rows" if "corresponds to no data" in reason else reason
-        raise ValueError(f"{name} cannot be read as {reader}: {reason}") from error
 
 
-def load_cells(files: Sequence[Path], key: str) -> Dataset:
+def name_of(files: Sequence[Path]) -> str:
+    """Returns what a message calls some files."""
+    return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+
+
+@contextmanager
+def named(what: str) -> Iterator[None]:
+    """Says in one sentence what `datasets` could not read, and why."""
+    try:
+        yield
+    except (DatasetsError, pa.ArrowException, ValueError, OSError) as error:
+        cause = error.__cause__ or error
+        if str(cause).startswith("line "):  # it is ours, and says where
+            raise cause from None
+        reason = " ".join(str(cause).split())
+        reason = "there is nothing in it" if "corresponds to no data" in reason else reason
+        raise (FileNotFoundError if isinstance(error, OSError) else ValueError)(f"{what}: {reason}") from error
+
+
+def check_json_lines(path: Path) -> None:
+    """Refuses a file that is not made of JSON objects in UTF-8, one a line; the message names the file and the line."""
+    objects = 0
+    for number, line in enumerate(read_lines(path, newline="\n"), start=1):
+        try:
+            row = json.loads(line.strip() or "{}")
+            json.dumps(row, ensure_ascii=False).encode()  # an escaped half of a character would get this far
+        except ValueError as error:
+            raise ValueError(f"line {number} of {path} is not JSON in UTF-8: {error}") from error
+        if not isinstance(row, dict):
+            raise ValueError(f"line {number} of {path} is no JSON object: {line[:60].strip()}")
+        if not isinstance(row.get("sentences", []), list):
+            raise ValueError(f"line {number} of {path} has 'sentences' that are no list: {line[:60].strip()}")
+        objects += bool(line.strip())
+    if not objects:
+        raise ValueError(f"{path} is empty")
+
+
+def load_cells(files: Sequence[Path], key: str | None) -> Dataset:
     """Reads files of cells, unless that was done before; the rows stay in a file, mapped into memory."""
-    how = repr([CODE, key, [dialect(file) for file in files]])
+    schema = pa.schema([(name, pa.string()) for name in column_names(files)])
+    if empty := [file for file in files if next(cell_rows([file]), None) is None]:
+        raise ValueError(f"{empty[0]} has no rows")
+    how = hashlib.sha256(f"{key} {files[0].suffix.lower()}".encode()).hexdigest()
 
     def write(path: Path) -> None:
-        schema = pa.schema([(name, pa.string()) for name in column_names(files)])
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
-            for file in files:
-                rows = 0
-                for some in in_pieces(cells_of(file), CELLS):
-                    columns = [pa.array(column, pa.string()) for column in zip(*some, strict=True)]
-                    writer.write_batch(pa.record_batch(columns, schema=schema))
-                    rows += len(some)
-                if not rows:
-                    raise ValueError(f"{file} has no rows")
+            for rows in in_pieces(cell_rows(files), CELLS):
+                writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))
 
-    return kept(f"{hashlib.sha256(how.encode()).hexdigest()}.arrow", write, lambda path: Dataset.from_file(str(path)))
+    return kept(f"{how}.arrow", write, lambda path: Dataset.from_file(str(path)))
 
 
-def cell_rows(files: list[str]) -> Iterator[dict[str, str]]:
-    """Yields the rows of files of cells, for a stream."""
+def cell_rows(files: Sequence[str | Path]) -> Iterator[dict[str, str]]:
+    """Yields the rows of files of cells."""
     for file in files:
-        names = column_names([Path(file)])
-        for cells in cells_of(Path(file)):
+        lines = all_cells(Path(file))
+        names = next(lines)
+        for cells in lines:
             yield dict(zip(names, cells, strict=True))
 
 
 def column_names(files: Sequence[Path]) -> list[str]:
-    """Returns the names in the first line of some files; one that is missing becomes its place.
-
-    Raises:
-        ValueError: two columns have one name, or two files have other columns; or see `all_cells`.
-    """
-    every = [[name or f"column {place}" for place, name in enumerate(next(all_cells(file)), 1)] for file in files]
-    for file, names in zip(files, every, strict=True):
-        if names != every[0]:
-            raise ValueError(f"{file} has other columns than {files[0]}, which has {', '.join(every[0])}")
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"the first line of {file} has {twice[0][:40]!r} twice; it should name the columns")
-    return every[0]
-
-
-def cells_of(file: Path) -> Iterator[list[str]]:
-    """Yields the rows of a file of cells, without its first line."""
-    rows = all_cells(file)
-    next(rows)
-    return rows
+    """Returns the names of the columns of some files, which must be the same in all."""
+    names = next(all_cells(files[0]))
+    if other := [file for file in files if next(all_cells(file)) != names]:
+        raise ValueError(f"{other[0]} has other columns than {files[0]}, which has {', '.join(names)}")
+    return names
 
 
 def all_cells(path: Path) -> Iterator[list[str]]:
-    """Yields the lines of a .csv or .tsv as cells, each as the text that stands there, "NA" and "007" too.
-
-    Raises:
-        ValueError: it is empty, is not in UTF-8, can't be split into cells, or has a line of more or fewer cells than
-            the first.
-    """
+    """Yields the names of the columns and then the cells of each row, as the text that stands there, "007" too."""
     csv.field_size_limit(2**31 - 1)  # of one cell; by itself some 130,000 characters
-    lines = csv.reader(read_lines(path, newline=""), strict=True, **dialect(path))
+    lines = csv.reader(read_lines(path, newline=""), strict=True, **DIALECTS[path.suffix.lower()])
     try:
         first = next(lines, None)
+        if first is None:
+            raise ValueError(f"{path} is empty")
         if not first:
-            is_blank = "the first line of {} is blank; it should name the columns"
-            raise ValueError((is_blank if first is not None else "{} is empty").format(path))
-        yield first
+            raise ValueError(f"the first line of {path} is blank; it should name the columns")
+        names = [name or f"column {place}" for place, name in enumerate(first, 1)]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"the first line of {path} has {twice[0][:40]!r} twice; it should name the columns")
+        yield names
         blank = [[""]] if len(first) == 1 else []  # in a single column, a row without text
         for cells in lines:
             if len(cells) == len(first):
@@ -214,28 +198,11 @@ def all_cells(path: Path) -> Iterator[list[str]]:
         raise ValueError(f"line {lines.line_num} of {path} cannot be split into cells: {error}") from error
 
 
-def dialect(path: Path) -> dict[str, Any]:
-    """Returns what the reader has to be told of a file, by the end of its name.
-
-    In a .csv, quotes hold a cell together; in a .tsv they are text like any other, as in nearly all corpora of that
-    form: read otherwise, one stray quote swallows rows.
-    """
-    if path.suffix.lower() == ".tsv":
-        return {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
-    return {"delimiter": ",", "quoting": csv.QUOTE_MINIMAL}
-
-
 def stratified_split(classes: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Splits rows at random into those to keep and those to hold out, of each class the share, rounded.
+    """Splits rows of these classes, (N,), at random into those to keep and those to hold out: of each class the share.
 
-    A class of few rows stays whole. (scikit-learn's `train_test_split` refuses to stratify where a class has a single
-    row, or where fewer rows are held out than there are classes.)
-
-    Args:
-        classes: the class of each row, (N,).
-
-    Raises:
-        ValueError: there are fewer than two rows.
+    A class of few rows stays whole; scikit-learn's `train_test_split` refuses to stratify where a class has a single
+    row, or where fewer rows are held out than there are classes.
     """
     if len(classes) < 2:
         raise ValueError(f"there is nothing to hold out of {len(classes)} row: give a --validation-file")
@@ -245,8 +212,3 @@ def stratified_split(classes: np.ndarray, share: float, seed: int) -> tuple[np.n
     if not len(held):  # each class is small
         held = max(groups, key=len)[:1]
     return np.setdiff1d(order, held), np.sort(held)
-
-
-def one_line(error: BaseException) -> str:
-    """Returns an error's message in one line."""
-    return " ".join(str(error).split())

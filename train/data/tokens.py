@@ -67,7 +67,7 @@ def tokenise_text(text: Text, tokenizer: PreTrainedTokenizerBase) -> TokenisedTe
     """Tokenises what is to be learnt of a text and what is held out; a text's rows are numbered by their document."""
     training, validation = (
         tokenise(rows["sentences"], tokenizer, document_numbers(rows), text.keys.get(part))
-        for part, rows in (("training", text.training), ("validation", text.validation))
+        for part, rows in (("train", text.training), ("validation", text.validation))
     )
     documents = len(np.unique(document_numbers(text.training)))
     return TokenisedText(text.source, training, validation, documents, text.held_out)
