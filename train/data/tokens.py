@@ -23,6 +23,7 @@ from toybert.train.data.text import Text
 
 ROWS = 1000  # of a column, that are looked at at a time
 TEXTS = 10_000  # that are Python objects at a time, however many a row holds
+BLOCK = 1000  # sentences that are packed apart from others
 IDS = 2**20  # that are counted at a time
 ABOUT_A_TEXT = np.dtype([("row", np.int64), ("length", np.int64), ("key", np.uint64)])
 
@@ -202,7 +203,9 @@ def pack(tokens: Tokens, document: np.ndarray, room: int, several: bool = False)
     part = np.arange(len(sentence)) - np.repeat(np.cumsum(parts) - parts, parts)
     begin, end = (tokens.start[sentence] + tokens.length[sentence] * n // parts[sentence] for n in (part, part + 1))
     document = document[sentence]
-    is_new = np.diff(document, prepend=-1) != 0  # whether a document begins with this part
+    # Whether a document begins with this part, or a block of sentences: ids were once stored in such blocks and packed
+    # block by block, and a seed is to go on giving the weights that it gave then.
+    is_new = (np.diff(document, prepend=-1) != 0) | (np.diff(sentence // BLOCK, prepend=-1) != 0)
     most = np.full(len(begin), room)
     if several:
         place = np.cumsum(is_new) - 1
