@@ -42,7 +42,7 @@ class RowDataset(Dataset):
     """
 
     group = 1  # consecutive rows that go together
-    length: np.ndarray  # of each side's text in each group of rows, (1 or 2, groups)
+    side_lengths: np.ndarray  # of A, and of B if there is one, in each group of rows, (1 or 2, groups)
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, *sides: Tokens):
         """Takes the tokens of all texts or, if A and B are from two columns, of either."""
@@ -86,10 +86,10 @@ class RowDataset(Dataset):
     @property
     def lengths(self) -> np.ndarray:
         """The number of tokens of each row, by which batches are formed."""
-        return np.repeat(1 + (self.length + 1).sum(0), self.group)
+        return np.repeat(1 + (self.side_lengths + 1).sum(0), self.group)
 
     def __len__(self) -> int:
-        return self.length.shape[1] * self.group
+        return self.side_lengths.shape[1] * self.group
 
     def __getitems__(self, rows: Sequence[int]) -> Batch:
         raise NotImplementedError
@@ -157,7 +157,7 @@ class MaskedDataset(RowDataset):
         """Returns the rows as one batch, padded to its longest: everything that a model for this task takes."""
         index = np.asarray(rows, dtype=np.int64)
         spans = self.spans_of(index)
-        length = np.minimum(self.length[:, index // self.group], self.spans.length[spans])
+        length = np.minimum(self.side_lengths[:, index // self.group], self.spans.length[spans])
         batch = self.assemble(self.spans.start[spans], length)
         shape = batch["input_ids"].shape  # (B, S)
         noise = uniforms((self.seed, self.epoch, 1), index, 3 * shape[1]).reshape(*shape, 3)
@@ -204,7 +204,7 @@ class MaskedWordDataset(MaskedDataset):
         if not len(document):
             raise ValueError(NO_TEXT)
         self.spans = pack(self.tokens, document if packed else np.arange(len(document)), room)
-        self.length = self.spans.length[None]
+        self.side_lengths = self.spans.length[None]
 
     def spans_of(self, rows: np.ndarray) -> np.ndarray:
         return rows[None]
@@ -264,7 +264,7 @@ class PretrainDataset(MaskedDataset):
         a, b = self.spans.length[self._a], self.spans.length[self._a + 1]
         self.cut = int((a + b > room).sum())
         a_length = np.minimum(a, np.maximum(room // 2, room - b))
-        self.length = np.stack([a_length, np.minimum(b, room - a_length)])  # with the true next sentence
+        self.side_lengths = np.stack([a_length, np.minimum(b, room - a_length)])  # with the true next sentence
         most = np.minimum(b, room - 1)
         self._by_length = np.argsort(most, kind="stable")  # pairs, those with a short B first
         # Where in that order the pairs begin and end whose B is as long as this one's.
@@ -319,6 +319,7 @@ class PretrainDataset(MaskedDataset):
         return np.stack([self._a[rows // 2], self._a[partner] + 1])
 
     def __getitems__(self, rows: Sequence[int]) -> Batch:
+        """Returns the rows as one batch, padded to its longest: everything that ToyBertForPreTraining takes."""
         label = 1 - torch.as_tensor(rows, dtype=torch.int64) % 2
         return {**super().__getitems__(rows), "next_sentence_label": label}
 
@@ -363,12 +364,12 @@ class FinetuneDataset(RowDataset):
         a, b = length[0], length[1:].sum(0)  # where there is no B, it is as if all were empty
         self.cut = int((a + b > room).sum())
         a_length = np.minimum(a, np.maximum((room + (a > b)) // 2, room - b))
-        self.length = np.stack([a_length, np.minimum(b, room - a_length)])[: len(columns)]
+        self.side_lengths = np.stack([a_length, np.minimum(b, room - a_length)])[: len(columns)]
 
     def __getitems__(self, rows: Sequence[int]) -> Batch:
         """Returns the rows as one batch, padded to its longest: everything that a classifier takes."""
         index = np.asarray(rows, dtype=np.int64)
-        batch = self.assemble(self._start[:, index], self.length[:, index])
+        batch = self.assemble(self._start[:, index], self.side_lengths[:, index])
         return batch if self.labels is None else {**batch, "labels": self.labels[index]}
 
 
