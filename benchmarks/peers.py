@@ -30,6 +30,7 @@ from transformers import (
 
 from benchmarks.common import ROOT
 from toybert.tokenization_toybert import SPECIAL_TOKENS, ToyBertTokenizer
+from toybert.train.data.batches import DatasetBatches
 from toybert.train.data.datasets import PretrainDataset
 from toybert.train.hub.stock import save_stock_tokenizer
 from toybert.train.loop import loop
@@ -165,7 +166,9 @@ def new_model(side: str, corpus: Corpus, options: PretrainOptions, hook: Hook = 
 def our_loop(model: nn.Module, dataset: PretrainDataset, options: PretrainOptions, accelerator: Any = None) -> Any:
     """Trains with our loop, without its checkpoint after the last step: neither side saves during a benchmark."""
     with mock.patch.object(loop, "save_checkpoint"):
-        return loop.train(model, dataset, options, accelerator or start(options), lambda model: {})
+        accelerator = accelerator or start(options)
+        batches = DatasetBatches(dataset, options.batch_size, accelerator, options.seed)
+        return loop.train(model, batches, options, accelerator, lambda model: {})
 
 
 def train_ours(corpus: Corpus, options: PretrainOptions, hook: Hook = None, **size: Any) -> Trained:

@@ -25,7 +25,6 @@ from toybert.train.data.labels import MULTI, REGRESSION, SINGLE, learn_labels, l
 from toybert.train.data.source import find_tables
 from toybert.train.data.tables import Table, load_tables, stratified_split
 from toybert.train.finetune import FinetuneOptions, train_finetuning
-from toybert.train.loop.best import Best
 from toybert.train.measure import plots
 from toybert.train.measure.classification import compute_metrics, format_comparison, with_baseline
 
@@ -466,7 +465,7 @@ def test_a_test_file_without_labels_is_predicted_all_the_same(run: Callable, tmp
 
 @pytest.fixture
 def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[tuple[float, float]]], list[torch.Tensor]]:
-    """Returns a function that makes the best epoch be told from accuracies and losses that are made up.
+    """Returns a function that makes up the accuracy and the loss of each epoch.
 
     It returns the list of what the classifier's weights are after each epoch.
     """
@@ -474,13 +473,12 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[tuple[float, floa
     def make_up(figures: list[tuple[float, float]]) -> list[torch.Tensor]:
         weights: list[torch.Tensor] = []
 
-        def see(self: Best, accelerator: Any, model: Any, _: dict[str, float]) -> None:
+        def epoch_figures(model: Any, **_: Any) -> dict[str, float]:
+            accuracy, loss = figures[len(weights)]
             weights.append(model.classifier.weight.detach().clone())
-            accuracy, loss = figures[self.epochs]
-            watched(self, accelerator, model, {"accuracy": accuracy, "loss": loss})
+            return {"train_accuracy": accuracy, "accuracy": accuracy, "loss": loss}
 
-        watched = Best.see
-        monkeypatch.setattr(Best, "see", see)
+        monkeypatch.setattr(finetune, "epoch_figures", epoch_figures)
         return weights
 
     return make_up

@@ -1,5 +1,6 @@
 """The whole story in one command: pre-train, fine-tune, evaluate, draw."""
 
+import contextlib
 import itertools
 import json
 import platform
@@ -30,6 +31,7 @@ from toybert.train.measure.pretraining import pretraining_report
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 
 ATTENTION_EXAMPLE = ("Anna lost the key of her house.", "She looked for it in the garden.")
+LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "accelerate")
 NEIGHBOUR_EXAMPLES = ["dog", "river", "anna", "bread", "rain", "good", "ran", "nurse"]
 
 
@@ -37,34 +39,27 @@ NEIGHBOUR_EXAMPLES = ["dog", "river", "anna", "bread", "rain", "good", "ran", "n
 class Options:
     """Holds the options of the whole run."""
 
-    output_dir: str | None = cli.option("The run's folder (default: outputs/toybert-1 or the next that is free).", None)
-    recipe: str = cli.option("default, or seed: the plain one, for comparison.", "default")
+    output_dir: str | None = cli.option("Folder for the run (default: outputs/toybert-1, or the next free one).", None)
+    recipe: str = cli.option("default, or seed (the plain recipe, for comparison).", "default")
     epochs: int | None = cli.option("Epochs of pre-training (default: the recipe's).", None)
     finetuning_epochs: int | None = cli.option("Epochs of fine-tuning (default: the recipe's).", None)
-    stories: str = cli.option("The corpus folder for pre-training.", PretrainOptions.corpus)
-    sentiment: str = cli.option("The corpus folder for fine-tuning.", FinetuneOptions.corpus)
-    seed: int = cli.option("The seed of everything random.", 0)
-    resume: bool = cli.option("Go on with the run in --output-dir where it was interrupted.", False)
+    stories: str = cli.option("Corpus folder for pre-training.", PretrainOptions.corpus)
+    sentiment: str = cli.option("Corpus folder for fine-tuning.", FinetuneOptions.corpus)
+    seed: int = cli.option("Seed of everything random.", 0)
+    resume: bool = cli.option("Continue the run in --output-dir where it was interrupted.", False)
 
 
 def first_free_folder() -> str:
     """Claims the first of outputs/toybert-1, outputs/toybert-2, ... that does not exist, by making it."""
     for number in itertools.count(1):
-        folder = Path(f"outputs/toybert-{number}")
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        return str(folder)
-    raise AssertionError("counting does not end")
+        with contextlib.suppress(FileExistsError):
+            Path(f"outputs/toybert-{number}").mkdir(parents=True)
+            break
+    return f"outputs/toybert-{number}"
 
 
 def train_all(options: Options) -> dict[str, Any]:
-    """Pre-trains into `output_dir`, fine-tunes into `output_dir/sentiment`, evaluates both and draws.
-
-    Returns:
-        What `output_dir/results.json` holds.
-    """
+    """Pre-trains, fine-tunes, evaluates and draws; returns what it writes into `output_dir/results.json`."""
     began = time.perf_counter()
     pretraining, finetuning = plan(options)
     stories, sentiment = read_corpora(options)
@@ -87,7 +82,9 @@ def train_all(options: Options) -> dict[str, Any]:
     print(format_results(results))
 
     print("\n4/4 drawing", flush=True)
-    draw(folder)
+    model, tokenizer = load_model(AutoModelForPreTraining, folder), load_tokenizer(folder)
+    plots.plot_attention(model, tokenizer, *ATTENTION_EXAMPLE, folder / "figures" / "attention.png")
+    plots.plot_neighbours(model, tokenizer, NEIGHBOUR_EXAMPLES, folder / "figures" / "neighbours.png")
     seconds = {name: run["seconds"] for name, run in runs.items()}
     # A resume adds to what the interrupted process has done.
     before = sum(seconds.values()) if options.resume else trained - began
@@ -97,7 +94,7 @@ def train_all(options: Options) -> dict[str, Any]:
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
         "peak_memory_mb": round(peak_memory_mb()),
         "recipe": {"pretraining": recipe_of(pretraining), "finetuning": recipe_of(finetuning)},
-        "versions": versions(),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
         "threads": torch.get_num_threads(),
     }
     (folder / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
@@ -107,53 +104,38 @@ def train_all(options: Options) -> dict[str, Any]:
 
 
 def plan(options: Options) -> tuple[PretrainOptions, FinetuneOptions]:
-    """Makes the options of both runs, which have no folder yet where `options` names none.
-
-    Raises:
-        ValueError: there is no such recipe, no run can have these options, or a resume has no folder.
-    """
+    """Makes the options of both runs, which have no folder yet where `options` names none."""
     if options.resume and not options.output_dir:
         raise ValueError("--resume needs the --output-dir of the run that it is to continue")
     if options.recipe not in pretrain.RECIPES:
         raise ValueError(f"recipe must be one of {', '.join(pretrain.RECIPES)}, got {options.recipe!r}")
-    first, second = (
-        recipes[options.recipe] | ({} if epochs is None else {"epochs": epochs})
-        for recipes, epochs in ((pretrain.RECIPES, options.epochs), (finetune.RECIPES, options.finetuning_epochs))
-    )
-    begun = options.resume and (Path(str(options.output_dir)) / "sentiment" / RECORD).is_file()
-    folder, seed = options.output_dir or "", options.seed
+    folder = options.output_dir or ""
+    both: dict[str, Any] = {"output_dir": folder, "seed": options.seed}
+    first, second = both | pretrain.RECIPES[options.recipe], both | finetune.RECIPES[options.recipe]
+    if options.epochs is not None:
+        first["epochs"] = options.epochs
+    if options.finetuning_epochs is not None:
+        second["epochs"] = options.finetuning_epochs
+    begun = options.resume and (Path(folder) / "sentiment" / RECORD).is_file()
     return (
-        PretrainOptions(output_dir=folder, corpus=options.stories, seed=seed, resume=options.resume, **first),
-        FinetuneOptions(output_dir=folder, corpus=options.sentiment, seed=seed, resume=begun, **second),
+        PretrainOptions(corpus=options.stories, resume=options.resume, **first),
+        FinetuneOptions(corpus=options.sentiment, resume=begun, **second),
     )
 
 
 def read_corpora(options: Options) -> tuple[DatasetDict, DatasetDict]:
-    """Loads both corpora, before a minute is spent on either, and refuses labels that are no sentiment."""
+    """Loads both corpora, and refuses labels that are not sentiment, before any time is spent on training."""
     stories, sentiment = load_corpus(options.stories, ["sentences"]), load_corpus(options.sentiment, ["text", "label"])
     for split, rows in sentiment.items():
         check_labels(rows["label"], len(SENTIMENT), f"{split}.jsonl in {options.sentiment}")
     return stories, sentiment
 
 
-def draw(folder: Path) -> None:
-    """Draws what a pre-trained model attends to, and which words lie near one another in it."""
-    model, tokenizer = load_model(AutoModelForPreTraining, folder), load_tokenizer(folder)
-    plots.plot_attention(model, tokenizer, *ATTENTION_EXAMPLE, folder / "figures" / "attention.png")
-    plots.plot_neighbours(model, tokenizer, NEIGHBOUR_EXAMPLES, folder / "figures" / "neighbours.png")
-
-
 def recipe_of(options: PretrainOptions | FinetuneOptions) -> dict[str, Any]:
     """Returns the options that decide what a run learns."""
-    left_out = {"output_dir", "resume", "push_to_hub", "repo_id", "corpus", "model", "checkpoint_every"}
-    left_out |= {"text_column", "label_column"}
+    left_out = ["output_dir", "resume", "push_to_hub", "repo_id", "corpus", "model", "checkpoint_every"]
+    left_out += ["text_column", "label_column"]
     return {name: value for name, value in asdict(options).items() if name not in left_out and value is not None}
-
-
-def versions() -> dict[str, str]:
-    """Returns the versions of Python and of the libraries."""
-    names = ("torch", "transformers", "tokenizers", "datasets", "accelerate")
-    return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 
 def peak_memory_mb() -> float:

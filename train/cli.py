@@ -71,11 +71,7 @@ def parse(
 
 
 def add_options(parser: argparse.ArgumentParser, options_class: Any, defaults: dict[str, Any]) -> set[str]:
-    """Adds an option for each field of a dataclass, and returns the switches among them.
-
-    Args:
-        defaults: values by name that stand in for those of the class.
-    """
+    """Adds an option for each field of a dataclass, with other defaults for some, and returns the switches."""
     groups = [(parser.add_argument_group(title), names.split()) for title, names in GROUPS.items()]
     kinds, switches = get_type_hints(options_class), set()
     for each in fields(options_class):
@@ -110,11 +106,7 @@ def spell(words: Iterable[str], switches: set[str]) -> list[str]:
 
 
 def read_options(path: str, names: set[str]) -> list[str]:
-    """Reads options by name from a file, and returns the words that one would type for them.
-
-    Raises:
-        ValueError: the file is missing, is neither JSON nor YAML, or sets something that is none of `names`.
-    """
+    """Reads options by name from a JSON or YAML file, and returns the words that one would type for them."""
     try:
         values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:

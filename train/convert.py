@@ -11,17 +11,9 @@ from huggingface_hub import save_torch_state_dict, snapshot_download
 from transformers import BertConfig
 
 from toybert.train import cli
-from toybert.train.hub import names, stock
+from toybert.train.hub import folders, names, stock
 from toybert.train.hub.card import write_conversion_card
-from toybert.train.hub.folders import (
-    CODE,
-    ROOT,
-    check_checkpoint,
-    load_config,
-    longest_input,
-    read_json,
-    reading,
-)
+from toybert.train.hub.folders import CODE, ROOT
 
 SETTINGS = ("config.json", "*token*.json", "vocab.txt", *stock.POOLING)
 WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", f"{stock.MODULES}/model.safetensors")
@@ -29,13 +21,8 @@ PICKLED = ("pytorch_model*.bin", "pytorch_model.bin.index.json", f"{stock.MODULE
 
 
 def fetch(source: str | Path, revision: str | None) -> Path:
-    """Returns the source's folder; from the Hub, it downloads only the files that are read.
-
-    Raises:
-        ValueError: there is a revision, and the source is no id on the Hub.
-        OSError: there is no such source.
-    """
-    check_checkpoint(source, revision)
+    """Returns the source's folder; from the Hub, it downloads only the files that are read."""
+    folders.check_checkpoint(source, revision)
     if Path(source).is_dir():
         return Path(source)
     folder = Path(snapshot_download(str(source), revision=revision, allow_patterns=[*SETTINGS, *WEIGHTS]))
@@ -45,17 +32,12 @@ def fetch(source: str | Path, revision: str | None) -> Path:
 
 
 def read_config(folder: Path, source: str | Path) -> Any:
-    """Reads the configuration of a BERT or a ToyBERT, by the library's class or by this package's.
-
-    Raises:
-        ValueError: it is of another model, or damaged.
-        OSError: there is none.
-    """
-    kind = read_json(folder / "config.json").get("model_type")
+    """Reads the configuration of a BERT or a ToyBERT, by the library's class or by this package's."""
+    kind = folders.read_json(folder / "config.json").get("model_type")
     if kind not in ("bert", "toybert"):
         raise ValueError(f"model_type is {kind!r}, and only 'bert' and 'toybert' can be converted")
-    with reading(f"the configuration of {source}"):
-        return (type(load_config(ROOT)) if kind == "toybert" else BertConfig).from_pretrained(folder)
+    with folders.reading(f"the configuration of {source}"):
+        return (type(folders.load_config(ROOT)) if kind == "toybert" else BertConfig).from_pretrained(folder)
 
 
 def convert(source: str | Path, target: str | Path, revision: str | None = None) -> list[str]:
@@ -67,7 +49,7 @@ def convert(source: str | Path, target: str | Path, revision: str | None = None)
         revision: a commit, tag or branch of a source on the Hub.
 
     Returns:
-        The names of the tensors that were left out, as they have no place in the target.
+        The names of the tensors that have no place in the target, and were left out.
 
     Raises:
         ValueError: the source is neither, or has something that can't be converted.
@@ -93,7 +75,7 @@ def convert(source: str | Path, target: str | Path, revision: str | None = None)
     new.save_pretrained(target)
     save_torch_state_dict(names.translate(tensors, new, to_bert), target)
     if tokenizer:
-        tokenizer.model_max_length = longest_input(tokenizer, new)  # a folder with only vocab.txt has no limit
+        tokenizer.model_max_length = folders.longest_input(tokenizer, new)  # a folder with only vocab.txt has no limit
         stock.save_stock_tokenizer(tokenizer, target)
     for name in () if to_bert else CODE:
         shutil.copyfile(ROOT / name, target / name)

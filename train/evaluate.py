@@ -48,11 +48,7 @@ def own_text(folder: str | Path, corpus: str, pairs: bool) -> tuple[dict[str, Te
 
 
 def check_unchanged(text: Text, known: Mapping[str, Any]) -> None:
-    """Refuses to hold a part out of a text that has changed since a run learnt from it: it would be another part.
-
-    Raises:
-        ValueError: a file has the name of one that the run read, and other contents.
-    """
+    """Refuses to hold a part out of a text that has changed since a run learnt from it: it would be another part."""
     for name, digests in text.record.items():
         if not set(digests) <= set(known.get(name, digests)):
             raise ValueError(
@@ -88,10 +84,7 @@ def format_results(results: dict[str, Any]) -> str:
     lines = []
     for part in ("mlm", "nsp", "sentiment"):
         if part in results:
-            lines += [
-                f"{part}",
-                *(f"  {name.replace('_', ' '):36}{value:8.3f}" for name, value in results[part].items()),
-            ]
+            lines += [part, *(f"  {name.replace('_', ' '):36}{value:8.3f}" for name, value in results[part].items())]
     for sample in results.get("samples", []):
         words = ", ".join(f"{word} {probability:.2f}" for word, probability in sample["words"])
         lines.append(f"  {sample['text']:52} {words}")
@@ -101,15 +94,15 @@ def format_results(results: dict[str, Any]) -> str:
 def main() -> None:
     """Evaluates the checkpoint that the command line names."""
     parser = cli.make_parser(__doc__)
-    parser.add_argument("checkpoint", help="a pre-trained model or a classifier: a folder, or an id on the Hub")
-    parser.add_argument("--revision", help="commit, tag or branch of a model on the Hub (default: its main branch)")
-    parser.add_argument("--corpus", help="the text, as it was given to the training (default: the toy corpora)")
-    parser.add_argument("--test-file", help="labelled rows for a classifier: .csv, .tsv, .json, .jsonl or .parquet")
-    parser.add_argument("--text-column", help="the column of the text (default: as in training)")
-    parser.add_argument("--text-pair-column", help="the column of each row's second text (default: as in training)")
-    parser.add_argument("--label-column", help="the column of the label (default: as in training)")
-    parser.add_argument("--label-separator", help="what separates labels in a cell (default: as in training)")
-    parser.add_argument("--output", type=Path, help="a file to write the results into, as JSON")
+    parser.add_argument("checkpoint", help="A pre-trained model or a classifier: a folder, or an id on the Hub.")
+    parser.add_argument("--revision", help="Commit, tag or branch of a model on the Hub (default: its main branch).")
+    parser.add_argument("--corpus", help="Text, as it was given to the training (default: the toy corpora).")
+    parser.add_argument("--test-file", help="Labelled rows for a classifier: .csv, .tsv, .json, .jsonl or .parquet.")
+    parser.add_argument("--text-column", help="Column of the text (default: as in training).")
+    parser.add_argument("--text-pair-column", help="Column of the second text, for pairs (default: as in training).")
+    parser.add_argument("--label-column", help="Column of the label (default: as in training).")
+    parser.add_argument("--label-separator", help="Separates several labels in one cell (default: as in training).")
+    parser.add_argument("--output", type=Path, help="File to write the results into, as JSON.")
     options = parser.parse_args()
     if options.output and not options.output.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {options.output.parent} to write {options.output.name} into")
@@ -121,17 +114,15 @@ def main() -> None:
     if options.test_file:
         results = file_report(options.checkpoint, *read_test_file(options), accelerator)
     elif architecture == CLASSIFIER:
-        read = partial(load_corpus, options.corpus or CORPORA / "sentiment", columns=["text", "label"])
-        corpus = on_main_process(accelerator, read)
-        results = sentiment_report(options.checkpoint, corpus, accelerator)
+        folder = options.corpus or str(CORPORA / "sentiment")
+        rows = on_main_process(accelerator, lambda: load_corpus(folder, columns=["text", "label"]))
+        results = sentiment_report(options.checkpoint, rows, accelerator)
     else:
-        folder = options.corpus or str(CORPORA / "stories")
-        if (Path(folder) / "test.jsonl").is_file():
+        folder, pairs = options.corpus or str(CORPORA / "stories"), architecture == PRETRAINED[0]
+        if (Path(folder) / "test.jsonl").is_file():  # which may say of its sentences which are hard
             read = partial(load_corpus, folder, columns=["sentences"], splits=["train", "test"])
-            corpus = on_main_process(accelerator, read)
-            packed = bool(record_of(options.checkpoint).get("pack"))
+            corpus, packed = on_main_process(accelerator, read), bool(record_of(options.checkpoint).get("pack"))
         else:
-            pairs = architecture == PRETRAINED[0]
             corpus, packed = on_main_process(accelerator, lambda: own_text(options.checkpoint, folder, pairs))
         results = pretraining_report(options.checkpoint, corpus, accelerator, packed)
     accelerator.print(format_results(results))

@@ -1,6 +1,6 @@
 """Pre-trains ToyBERT on text: masked words and next sentences, at once (section 3.1 of the paper)."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
 }
 VOCABULARY = "run.vocabulary"  # in the run's folder: the tokenizer that it has learnt
-# The options that `--init-from` takes out of its checkpoint: they are at their defaults then.
+# What `--init-from` takes from its checkpoint, so that these options must be at their defaults.
 GIVEN = (
     "vocab_size", "min_frequency", "tokenizer", "num_hidden_layers", "hidden_size", "num_attention_heads",
     "intermediate_size", "max_length",
@@ -61,34 +61,32 @@ RANGES: Ranges = (
 class PretrainOptions(LoopOptions, TextOptions):
     """Holds the options of a pre-training run; the defaults are the recipe that learns both tasks soonest."""
 
-    epochs: int = option("Passes over the training pairs.", 8)
+    epochs: int = option("Passes over the training text.", 8)
     learning_rate: float = option("AdamW's peak learning rate.", 2e-3)
-    muon_learning_rate: float = option(
-        "Muon's peak learning rate, for the layers' matrices; 0 leaves them to AdamW.", 0.008
-    )
-    dropout: float = option("Dropout during this run; config.json keeps its own.", 0.0)
+    muon_learning_rate: float = option("Muon's peak rate, for the matrices in the layers; 0 uses AdamW alone.", 0.008)
+    dropout: float = option("Dropout in this run; the saved config.json keeps its own.", 0.0)
     corpus: str = option(
         "Text: a .txt file or a folder of them, a table (csv, tsv, json, jsonl, parquet), a data set's folder or id.",
         str(CORPORA / "stories"),
     )
-    init_from: str | None = option("A checkpoint to go on from: its weights, tokenizer and sizes.", None)
-    revision: str | None = option("The commit, tag or branch of that checkpoint, if it is on the Hub.", None)
-    tokenizer: str = option("word, or wordpiece for text of an open vocabulary.", "word")
-    vocab_size: int = option("The most tokens that the vocabulary may have.", 2000)
-    min_frequency: int = option("How often a word must stand in the text to be learnt.", 1)
-    num_hidden_layers: int = option("Layers.", 2)
-    hidden_size: int = option("The width of a layer.", 128)
-    num_attention_heads: int = option("Heads of a layer, which share its width.", 4)
-    intermediate_size: int | None = option("The width inside a feed-forward (default: 4 x hidden_size).", None)
-    max_length: int = option("The most tokens of an input, with [CLS] and [SEP].", 64)
+    init_from: str | None = option("Checkpoint to continue from, with its tokenizer and its sizes.", None)
+    revision: str | None = option("Commit, tag or branch of a checkpoint on the Hub (default: its main branch).", None)
+    tokenizer: str = option("word (whole words), or wordpiece (for text with many different words).", "word")
+    vocab_size: int = option("Largest number of tokens in the vocabulary.", 2000)
+    min_frequency: int = option("How often a word must occur to enter the vocabulary.", 1)
+    num_hidden_layers: int = option("Number of layers.", 2)
+    hidden_size: int = option("Width of a layer.", 128)
+    num_attention_heads: int = option("Heads in a layer, which share its width.", 4)
+    intermediate_size: int | None = option("Width inside a feed-forward (default: 4 x hidden_size).", None)
+    max_length: int = option("Largest number of tokens in an input, [CLS] and [SEP] included.", 64)
     nsp: bool = option("Learn next sentences too; --no-nsp learns masked words alone.", True)
     pack: bool | None = option(
-        "Fill inputs with neighbouring sentences (default: yes, but for a folder of train.jsonl and others).", None
+        "Fill inputs with neighbouring sentences (default: yes, except for a folder with a train.jsonl).", None
     )
-    streaming: bool = option("Read the text as it is needed: for what is larger than the disk.", False)
-    max_steps: int = option("The steps of a run with --streaming, measured --epochs times.", 0)
+    streaming: bool = option("Read the text during the run, for text larger than the disk.", False)
+    max_steps: int = option("Steps of a --streaming run, which is measured --epochs times.", 0)
     mlm_probability: float = option("Share of the words to predict in training.", 0.2)
-    initializer_range: float = option("Standard deviation of the first weights.", 0.05)
+    initializer_range: float = option("Standard deviation of new weights.", 0.05)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,10 +102,10 @@ class PretrainOptions(LoopOptions, TextOptions):
         if self.nsp and self.batch_size % PretrainDataset.group:
             raise ValueError(f"batch_size must be even, since true and false pairs go together, got {self.batch_size}")
         if self.revision and not self.init_from:
-            raise ValueError("revision is of the checkpoint that init_from names, and there is none")
-        for each in fields(self):
-            if self.init_from and each.name in GIVEN and getattr(self, each.name) != each.default:
-                raise ValueError(f"{each.name} is the checkpoint's, and can't be given together with init_from")
+            raise ValueError("revision needs init_from, which names a checkpoint on the Hub")
+        for name in GIVEN:
+            if self.init_from and getattr(self, name) != getattr(PretrainOptions, name):
+                raise ValueError(f"{name} is the checkpoint's, and can't be given together with init_from")
 
 
 def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
@@ -126,9 +124,9 @@ def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
     make = partial(plain, mlm_probability=options.mlm_probability, seed=options.seed)
     training, validation = make(text.training), plain(text.validation)
     said = [*describe(text, training, validation, options), *goes_on_from(options)]
+    accelerator.print("\n".join(said).replace("`", ""))
     where = f"{accelerator.num_processes} x {accelerator.device}, precision {accelerator.mixed_precision}"
-    for line in [*said, f"training on {where}"]:
-        accelerator.print(line.replace("`", ""))
+    accelerator.print(f"training on {where}")
     batches: Batches
     if options.streaming:
         steps, windows = options.max_steps // options.epochs, in_windows(make, text.source, tokenizer)
@@ -138,9 +136,8 @@ def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
     loader = evaluation_loader(validation, accelerator)
 
     model, kept = make_model(options, len(tokenizer))
-    progress = train(
-        model, batches, options, accelerator, lambda m: evaluate_pretraining(m, loader, accelerator), "Pre-training"
-    )
+    evaluate = partial(evaluate_pretraining, loader=loader, accelerator=accelerator)
+    progress = train(model, batches, options, accelerator, evaluate)
     for line in (passed_over := batches.notes()):
         accelerator.print(line)
     if accelerator.is_main_process:

@@ -19,7 +19,7 @@ LEFT_OUT = (".ci/", "benchmarks/", ".gitattributes")
 class PublishOptions:
     """Holds the options of an upload."""
 
-    repo_id: str = option("The repository to upload to, such as me/toybert.")
+    repo_id: str = option("Repository to upload to, such as me/toybert.")
     private: bool = option("Make the repository private, if it does not exist yet.", False)
     dry_run: bool = option("List the files and their sizes, and upload nothing.", False)
 
@@ -29,11 +29,7 @@ class PublishOptions:
 
 
 def git(*words: str) -> list[str]:
-    """Returns the names that a command of git prints in the repository, without those that are left out.
-
-    Raises:
-        FileNotFoundError: the repository is no git checkout.
-    """
+    """Returns the names that a command of git prints in the repository, without those that are left out."""
     try:
         listed = subprocess.run(["git", *words, "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     except (FileNotFoundError, subprocess.CalledProcessError) as error:
@@ -42,11 +38,7 @@ def git(*words: str) -> list[str]:
 
 
 def published_files() -> dict[str, int]:
-    """Returns each file that belongs on the Hub, with its size in bytes.
-
-    Raises:
-        FileNotFoundError: git tracks nothing here, or a file that it tracks is missing.
-    """
+    """Returns each file that belongs on the Hub, with its size in bytes."""
     names = git("ls-files")
     if not names:  # the folder lies in the checkout of another project
         raise FileNotFoundError(f"what to upload is what git tracks, and of {ROOT} it tracks nothing")
@@ -54,22 +46,17 @@ def published_files() -> dict[str, int]:
 
 
 def check_pages() -> None:
-    """Refuses a card, or a page of docs/, that does not say what was measured.
-
-    Raises:
-        ValueError: a page and figures/results.json disagree, or the second is not what an evaluation writes.
-    """
+    """Refuses a card, or a page of docs/, that does not say what was measured."""
     pages, path = read_pages(ROOT), ROOT / "figures" / "results.json"
     results = read_json(path)
     try:
         refreshed = refresh(pages, results)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path} lacks what the card shows ({type(error).__name__}: {error})") from error
-    for name, page in pages.items():
-        if refreshed[name] != page:
-            raise ValueError(
-                f"{name} does not say what figures/results.json does: run python -m toybert.train.release --readme-only"
-            )
+    if stale := [name for name in pages if refreshed[name] != pages[name]]:
+        raise ValueError(
+            f"{stale[0]} does not say what figures/results.json does: run python -m toybert.train.release --readme-only"
+        )
 
 
 def publish(options: PublishOptions) -> None:

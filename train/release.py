@@ -31,11 +31,10 @@ sys.meta_path.insert(0, Absent())
 
 def ship(run: Path) -> None:
     """Copies a run's checkpoints, pictures and results to where the repository ships them."""
-    (ROOT / "sentiment").mkdir(exist_ok=True)
-    (ROOT / "figures").mkdir(exist_ok=True)
-    for name in MODEL_FILES:
+    for folder in ("sentiment", "figures"):
+        (ROOT / folder).mkdir(exist_ok=True)
+    for name in (*MODEL_FILES, *(f"sentiment/{name}" for name in MODEL_FILES)):
         shutil.copyfile(run / name, ROOT / name)
-        shutil.copyfile(run / "sentiment" / name, ROOT / "sentiment" / name)
     shown = "".join(read_pages().values())
     for picture in [*run.glob("figures/*.png"), *run.glob("sentiment/figures/*.png")]:
         if f"figures/{picture.name}" in shown:
@@ -56,11 +55,7 @@ def write_pages(pages: dict[str, str]) -> None:
 
 
 def run_example(code: str) -> str:
-    """Returns what a Python example prints, run offline and without the package, where the repository is `me/toybert`.
-
-    Raises:
-        ValueError: the example fails.
-    """
+    """Returns what a Python example prints: run offline, without the package, in the repository `me/toybert`."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     if REPO not in code:
         code = f"{REPO}\n{code}"
@@ -77,43 +72,27 @@ def run_example(code: str) -> str:
     return done.stdout
 
 
-def replaced(page: str, pattern: str, text: str) -> str:
-    """Returns the page with other text in the place of the pattern's group.
-
-    Raises:
-        ValueError: the pattern is not there.
-    """
-    match = re.search(pattern, page, re.DOTALL)
-    if not match:
-        raise ValueError(f"README.md has no place for a number that matches {pattern}")
-    return page[: match.start(1)] + text + page[match.end(1) :]
+def replaced(pages: dict[str, str], pattern: str, text: str) -> dict[str, str]:
+    """Returns the pages with other text in the place of the pattern's group, on the first page that has it."""
+    for name, page in pages.items():
+        if match := re.search(pattern, page, re.DOTALL):
+            return {**pages, name: page[: match.start(1)] + text + page[match.end(1) :]}
+    raise ValueError(f"README.md and docs/ have no place for a number that matches {pattern}")
 
 
 def put(pages: dict[str, str], parts: dict[str, str]) -> dict[str, str]:
-    """Returns the pages with each part between its markers, on the page that has them.
-
-    Raises:
-        ValueError: no page has them.
-    """
-    pages = dict(pages)
+    """Returns the pages with each part between its markers, on the page that has them."""
     for mark, text in parts.items():
-        page = next((page for page, content in pages.items() if f"<!-- {mark} -->" in content), None)
-        if page is None:
-            raise ValueError(f"README.md and docs/ have no place for a number marked <!-- {mark} -->")
-        pages[page] = replaced(pages[page], rf"<!-- {mark} -->\n(.*?)<!-- /{mark} -->", text + "\n")
+        pages = replaced(pages, rf"<!-- {mark} -->\n(.*?)<!-- /{mark} -->", text + "\n")
     return pages
 
 
 def refresh(pages: dict[str, str], results: dict[str, Any]) -> dict[str, str]:
-    """Returns the pages with their numbers replaced, between the markers and in the card's YAML head.
-
-    Raises:
-        ValueError: a marker is missing.
-    """
+    """Returns the pages with their numbers replaced, between the markers and in the card's YAML head."""
     pages = put(pages, blocks(results))
     for task, figures in (("masked words", "mlm"), ("next sentence", "nsp"), ("sentiment", "sentiment")):
-        pattern, value = rf"name: Accuracy \({task}\)\n\s+value: ([\d.]+)", f"{results[figures]['accuracy']:.4f}"
-        pages["README.md"] = replaced(pages["README.md"], pattern, value)
+        pattern = rf"name: Accuracy \({task}\)\n\s+value: ([\d.]+)"
+        pages = replaced(pages, pattern, f"{results[figures]['accuracy']:.4f}")
     return pages
 
 

@@ -1,37 +1,35 @@
 """The best epoch of a run: its weights are kept, and the run stops when no better epoch follows."""
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from accelerate import Accelerator
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+History = Sequence[dict[str, float]]  # the figures of each epoch
 
+
+@dataclass(frozen=True)
 class Best:
-    """Keeps the epoch with the best figure; saved and restored with each checkpoint."""
+    """Finds the best epoch in a run's history, and keeps its weights in a file."""
 
-    def __init__(self, metric: str, patience: int, path: Path):
-        """Prepares to keep the weights of the best epoch.
+    metric: str  # the lowest "loss" is best, or the highest of any other; on a tie, the lower loss
+    patience: int  # the run stops after this many epochs without a better one; 0 keeps the last epoch and no file
+    path: Path
 
-        Args:
-            metric: the name of the figure: the lowest "loss" is best, or the highest of any other. On a tie, the lower
-                loss is better.
-            patience: the run is to stop after this many epochs without a better one; 0 keeps the last epoch.
-            path: the file for the weights; without patience, none is written.
-        """
-        self.metric, self.patience, self.path = metric, patience, path
-        self.epochs, self.epoch, self.figure = 0, 0, (0.0, 0.0)
-
-    def see(self, accelerator: Accelerator, model: nn.Module, figures: dict[str, float]) -> None:
-        """Notes the figures of the next epoch, and saves its weights if it is the best yet."""
-        self.epochs += 1
-        figure = (0.0 if self.metric == "loss" else figures[self.metric], -figures["loss"])
-        if self.patience and self.epoch and not figure > self.figure:
-            return
-        self.epoch, self.figure = self.epochs, figure
+    def epoch(self, history: History) -> int:
+        """Returns the number of the best epoch, the first of equals; without patience, of the last."""
         if not self.patience:
+            return len(history)
+        ranks = [(0.0 if self.metric == "loss" else each[self.metric], -each["loss"]) for each in history]
+        return 1 + max(range(len(ranks)), key=ranks.__getitem__, default=-1)
+
+    def keep(self, accelerator: Accelerator, model: nn.Module, history: History) -> None:
+        """Saves the weights of the last epoch if it is the best yet."""
+        if not self.patience or self.epoch(history) < len(history):
             return
         weights = accelerator.get_state_dict(model)
         if accelerator.is_main_process:
@@ -40,17 +38,11 @@ class Best:
             save_file(weights, unfinished)
             os.replace(unfinished, self.path)
 
-    def is_over(self) -> bool:
+    def is_over(self, history: History) -> bool:
         """Tells whether the run is to stop."""
-        return 0 < self.patience <= self.epochs - self.epoch
+        return 0 < self.patience <= len(history) - self.epoch(history)
 
     def restore(self, model: nn.Module) -> None:
-        """Loads the weights of the best epoch into a model; without patience, it has those of the last."""
+        """Loads the weights of the best epoch into a model, which has those of the last."""
         if self.patience:
             model.load_state_dict(load_file(self.path))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"epochs": self.epochs, "epoch": self.epoch, "figure": self.figure}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)

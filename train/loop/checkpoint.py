@@ -40,11 +40,7 @@ def write_whole(path: Path, value: Any, indent: int = 2) -> None:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Reads the configuration of the run in a folder.
-
-    Raises:
-        ValueError: the file holds something else.
-    """
+    """Reads the configuration of the run in a folder, and refuses a file that holds something else."""
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         return {**record, "sources": dict(record["sources"])}
@@ -53,11 +49,9 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def save_checkpoint(accelerator: Accelerator, model: nn.Module, step: int, folder: Path) -> None:
-    """Saves all that a resume needs, and deletes all but the newest `KEPT` checkpoints.
+    """Saves all that a resume needs, if all weights are finite, and deletes all but the newest `KEPT` checkpoints.
 
-    Raises:
-        ValueError: a weight is not finite.
-        OSError: the checkpoint could not be written. Nothing of it is left, and earlier ones are as they were.
+    Where it can't be written, nothing of the checkpoint is left, and earlier ones are as they were.
     """
     # FSDP spreads the weights over the processes.
     weights = [weight.to_local() if hasattr(weight, "to_local") else weight for weight in model.parameters()]
@@ -81,17 +75,15 @@ def save_checkpoint(accelerator: Accelerator, model: nn.Module, step: int, folde
         shutil.rmtree(unfinished, ignore_errors=True)
         raise OSError(f"could not write {final} ({reason}): {last_of(folder)}") from error
     if accelerator.is_main_process:
-        before = [path for path in checkpoints(folder) if path.name < final.name]
-        for old in before[: len(before) - KEPT + 1]:
+        for old in [path for path in checkpoints(folder) if path.name <= final.name][:-KEPT]:
             shutil.rmtree(old)
     accelerator.wait_for_everyone()
 
 
 def seal(checkpoint: Path, folder: Path) -> None:
     """Flushes a checkpoint's files to the disk, and writes down their hashes and that of the run's configuration."""
-    files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
     contents = {}
-    for path in files:
+    for path in sorted(path for path in checkpoint.rglob("*") if path.is_file()):
         flush(path)
         contents[path.relative_to(checkpoint).as_posix()] = {"size": path.stat().st_size, "sha256": digest(path)}
     write_whole(checkpoint / MANIFEST, {"run": digest(folder / RECORD), "files": contents})
@@ -123,15 +115,10 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def load_checkpoint(accelerator: Accelerator, folder: Path) -> None:
-    """Restores the newest whole checkpoint of a run; a run without any starts from the beginning.
-
-    Raises:
-        ValueError: there are checkpoints, and none is whole.
-    """
+    """Restores the newest whole checkpoint of a run; a run without any checkpoint starts from the beginning."""
     found = checkpoints(folder)
     for checkpoint in reversed(found):
-        fault = fault_of(checkpoint, folder)
-        if fault is None:
+        if not (fault := fault_of(checkpoint, folder)):
             accelerator.print(f"resuming from {checkpoint}")
             accelerator.load_state(str(checkpoint))
             return

@@ -2,20 +2,20 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, set_seed, tqdm
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
-from toybert.train.data.batches import Batches, DatasetBatches
+from toybert.train.data.batches import Batches
 from toybert.train.hub.folders import save_hub_folder
 from toybert.train.hub.push import push
+from toybert.train.loop.best import Best
 from toybert.train.loop.checkpoint import (
     RECORD,
     last_of,
@@ -24,9 +24,8 @@ from toybert.train.loop.checkpoint import (
     save_checkpoint,
     write_whole,
 )
-from toybert.train.loop.losses import shares_of, weighed
-from toybert.train.loop.meter import Meter
-from toybert.train.loop.optim import make_optimizers, warmup_then_linear
+from toybert.train.loop.losses import Meter, shares_of, weighed
+from toybert.train.loop.optim import make_optimizers, make_schedulers
 from toybert.train.loop.run import LoopOptions, configuration
 
 
@@ -50,49 +49,39 @@ class Progress:
 
 def train(
     model: nn.Module,
-    dataset: Any,
+    batches: Batches,
     options: LoopOptions,
     accelerator: Accelerator,
     evaluate: Callable[[nn.Module], dict[str, float]],
-    title: str = "Training",
-    is_over: Callable[[], bool] = lambda: False,
+    best: Best | None = None,
 ) -> Progress:
     """Trains a model and returns the history of its losses.
 
     Args:
-        dataset: returns a whole batch for a list of row numbers, and has the rows' `lengths`; or `Batches`.
         evaluate: returns a model's figures on the validation split; it is called at the end of each epoch.
-        title: stands before the progress bar.
-        is_over: tells before each epoch whether the run is to end early.
+        best: keeps the weights of the best epoch, and tells when to stop.
 
     Raises:
         ValueError: the loss is no longer a number.
     """
-    folder = Path(options.output_dir)
-    batches = dataset
-    if not isinstance(dataset, Batches):
-        batches = DatasetBatches(dataset, options.batch_size, accelerator, options.seed)
-    optimizers = make_optimizers(
-        model,
-        learning_rate=options.learning_rate,
-        weight_decay=options.weight_decay,
-        muon_learning_rate=options.muon_learning_rate,
-    )
+    folder, total_steps = Path(options.output_dir), options.epochs * batches.steps_an_epoch
+    optimizers = make_optimizers(model, options.learning_rate, options.weight_decay, options.muon_learning_rate)
     model, *optimizers = accelerator.prepare(model, *optimizers)
-    total_steps = options.epochs * batches.steps_an_epoch
     divisor = batches.accumulation * accelerator.num_processes
-    schedulers = make_schedulers(optimizers, options, total_steps)
+    schedulers = make_schedulers(optimizers, options.schedule, round(options.warmup_ratio * total_steps), total_steps)
     progress, meter = Progress(), Meter(accelerator, max(1, total_steps // 100), folder)
     accelerator.register_for_checkpointing(progress, meter, batches, *schedulers)
     set_seed(options.seed, device_specific=True)  # processes drop out different units
     begin(options, accelerator)
+
+    def is_done() -> bool:
+        return progress.epoch == options.epochs or (best is not None and best.is_over(progress.validation))
+
     began = time.perf_counter() - progress.seconds
-    with naming_the_last_checkpoint(folder), make_bar(total_steps, progress.step, title) as bar:
-        for epoch in range(progress.epoch, options.epochs):
-            if is_over():
-                break
+    with naming_the_last_checkpoint(folder), make_bar(total_steps, progress.step) as bar:
+        while not is_done():
             model.train()
-            for step in batches.steps(epoch, skip=progress.batch):
+            for step in batches.steps(progress.epoch, skip=progress.batch):
                 for batch, share in zip(step, shares_of(step, accelerator), strict=True):
                     with accelerator.accumulate(model):
                         losses = weighed(model(**batch), share)
@@ -109,17 +98,19 @@ def train(
                 progress.step += 1
                 progress.seconds = time.perf_counter() - began
                 bar.update()
-                if entry := meter.end_step(progress.step, epoch):
+                if entry := meter.end_step(progress.step, progress.epoch):
                     progress.train.append(entry)
                     report(accelerator, bar, "train", entry, options.epochs)
                 if options.checkpoint_every and progress.step % options.checkpoint_every == 0:
                     save_checkpoint(accelerator, model, progress.step, folder)
-            figures = evaluate(model)
-            progress.validation.append({"step": progress.step, "epoch": epoch + 1, **figures})
-            report(accelerator, bar, "validation", progress.validation[-1], options.epochs)
-            progress.epoch, progress.batch = epoch + 1, 0
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+            figures = {"step": progress.step, "epoch": progress.epoch, **evaluate(model)}
+            progress.validation.append(figures)
+            report(accelerator, bar, "validation", figures, options.epochs)
             progress.seconds = time.perf_counter() - began
-            if not options.checkpoint_every or progress.epoch == options.epochs or is_over():
+            if best:
+                best.keep(accelerator, model, progress.validation)
+            if not options.checkpoint_every or is_done():
                 save_checkpoint(accelerator, model, progress.step, folder)
     return progress
 
@@ -137,10 +128,10 @@ def begin(options: LoopOptions, accelerator: Accelerator) -> None:
         accelerator.init_trackers("toybert", told)
 
 
-def make_bar(total_steps: int, step: int, title: str) -> Any:
+def make_bar(total_steps: int, step: int) -> Any:
     """Makes a progress bar, which writes to a log file only every ten seconds."""
     every = 0.2 if sys.stderr.isatty() else 10
-    return tqdm(total=total_steps, initial=step, desc=title, unit="step", smoothing=0.05, mininterval=every)
+    return tqdm(total=total_steps, initial=step, desc="Training", unit="step", smoothing=0.05, mininterval=every)
 
 
 def report(accelerator: Accelerator, bar: Any, kind: str, entry: dict[str, float], epochs: int) -> None:
@@ -154,21 +145,6 @@ def report(accelerator: Accelerator, bar: Any, kind: str, entry: dict[str, float
     accelerator.log({f"{kind}/{name}": value for name, value in figures.items()}, step=int(entry["step"]))
 
 
-def make_schedulers(
-    optimizers: Iterable[Any], options: LoopOptions, total_steps: int
-) -> list[torch.optim.lr_scheduler.LambdaLR]:
-    """Makes a learning-rate schedule for each optimiser that accelerate has prepared.
-
-    The schedules themselves are not prepared, since accelerate would step them once for every process.
-    """
-    warmup_steps = round(options.warmup_ratio * total_steps)
-
-    def factor(step: int) -> float:
-        return warmup_then_linear(step, warmup_steps, total_steps) if options.schedule == "linear" else 1.0
-
-    return [torch.optim.lr_scheduler.LambdaLR(optimizer.optimizer, factor) for optimizer in optimizers]
-
-
 def finish(
     accelerator: Accelerator,
     model: Any,
@@ -180,8 +156,7 @@ def finish(
 ) -> None:
     """Saves a run into its folder: the model that loads anywhere, the history of its losses and their picture.
 
-    Raises:
-        OSError: the model could not be saved. A resume of the run then only saves it.
+    If the model can't be saved, a resume of the run only has to save it.
     """
     folder = Path(options.output_dir)
     for tracker in accelerator.trackers:

@@ -1,12 +1,14 @@
-"""The network that a pre-training run begins with: a new one, or that of a checkpoint."""
+"""The network that a run begins with: a new one, or that of a checkpoint."""
 
 from typing import Any
 
-from transformers import AutoModelForMaskedLM, AutoModelForPreTraining
+from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, AutoModelForSequenceClassification
 
+from toybert.train.data.labels import SINGLE, Labels, shortened
 from toybert.train.hub.card import shown
 from toybert.train.hub.folders import ROOT, load_config, load_model, pinned
 
+DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")  # of a run alone: config.json keeps its own
 # What a checkpoint that `--init-from` names has learnt to tell; others bring neither.
 HEADS: dict[str, tuple[str, ...]] = {
     "ToyBertForPreTraining": ("masked words", "next sentences"),
@@ -18,11 +20,7 @@ HEADS: dict[str, tuple[str, ...]] = {
 def make_model(options: Any, vocab_size: int) -> tuple[Any, dict[str, Any]]:
     """Makes a new model, or loads the checkpoint to go on from; and the fields to put back into its configuration."""
     auto_class = AutoModelForPreTraining if options.nsp else AutoModelForMaskedLM
-    changed: dict[str, Any] = {
-        "hidden_dropout_prob": options.dropout,
-        "attention_probs_dropout_prob": options.dropout,
-        "sparse_prediction": True,
-    }
+    changed: dict[str, Any] = {**dict.fromkeys(DROPOUTS, options.dropout), "sparse_prediction": True}
     if options.init_from:
         checkpoint = pinned(options.init_from, options.revision)
         config = load_config(checkpoint)
@@ -31,15 +29,9 @@ def make_model(options: Any, vocab_size: int) -> tuple[Any, dict[str, Any]]:
             plain = load_config(ROOT)
             changed |= {name: getattr(plain, name) for name in ("id2label", "label2id", "problem_type")}
         return load_model(auto_class, checkpoint, dtype="float32", **changed), kept
-    config = load_config(
-        ROOT,
-        vocab_size=vocab_size,
-        num_hidden_layers=options.num_hidden_layers,
-        hidden_size=options.hidden_size,
-        num_attention_heads=options.num_attention_heads,
-        intermediate_size=options.intermediate_size or 4 * options.hidden_size,
-        max_position_embeddings=options.max_length,
-    )
+    sizes = {name: getattr(options, name) for name in ("num_hidden_layers", "hidden_size", "num_attention_heads")}
+    sizes |= {"vocab_size": vocab_size, "max_position_embeddings": options.max_length}
+    config = load_config(ROOT, intermediate_size=options.intermediate_size or 4 * options.hidden_size, **sizes)
     changed["initializer_range"] = options.initializer_range
     kept = {name: getattr(config, name) for name in changed}
     config.update(changed)
@@ -55,3 +47,27 @@ def goes_on_from(options: Any) -> list[str]:
     new = [head for head in HEADS["ToyBertForPreTraining"][: 1 + options.nsp] if head not in known]
     heads = f", with a new head for {' and '.join(new)}" if new else ""
     return [f"goes on from `{shown(options.init_from)}`{heads}"]
+
+
+def make_classifier(checkpoint: str, labels: Labels, dropout: float) -> tuple[Any, dict[str, Any]]:
+    """Loads a checkpoint to fine-tune, and the fields to put back into its configuration."""
+    config = load_config(checkpoint)
+    changed = {"id2label": dict(enumerate(labels.names)), "label2id": labels.numbers}
+    changed |= {"problem_type": labels.problem_type, **dict.fromkeys(DROPOUTS, dropout)}
+    model = load_model(AutoModelForSequenceClassification, checkpoint, **changed)
+    return model, {name: getattr(config, name) for name in DROPOUTS}
+
+
+def check_head(config: Any, labels: Labels, model: str) -> list[str]:
+    """Refuses to fine-tune a classifier with another number of outputs; tells if its classes have other names."""
+    if (config.architectures or [""])[0] != "ToyBertForSequenceClassification":
+        return []
+    if config.num_labels != len(labels.names):
+        raise ValueError(
+            f"{model} is a classifier with {config.num_labels} outputs and the labels need {len(labels.names)}: "
+            "fine-tune a pre-trained model"
+        )
+    names = tuple(config.id2label[number] for number in range(config.num_labels))
+    if (names, config.problem_type or SINGLE) == (labels.names, labels.problem_type):
+        return []
+    return [f"{model} is a classifier of {shortened(names)}: the training goes on with its head"]

@@ -1,9 +1,11 @@
-"""The optimisers of the recipes: AdamW for all parameters, or Muon for the layers' matrices and AdamW for the rest."""
+"""The optimisers, AdamW and Muon, and the schedules of their learning rates."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
 
 
 def orthogonalised(matrices: Tensor, steps: int = 5) -> Tensor:
@@ -40,9 +42,7 @@ class Muon(torch.optim.Optimizer):
     class iterates in float32 on a CPU, and on all matrices of one shape (or its transpose) together.
     """
 
-    def __init__(
-        self, params: Iterable[nn.Parameter], lr: float = 0.02, momentum: float = 0.95, weight_decay: float = 0.0
-    ):
+    def __init__(self, params: Iterable[Tensor], lr: float = 0.02, momentum: float = 0.95, weight_decay: float = 0.0):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
@@ -71,25 +71,21 @@ class Muon(torch.optim.Optimizer):
 
 
 def make_optimizers(
-    model: nn.Module, *, learning_rate: float, weight_decay: float, muon_learning_rate: float = 0.0
+    model: nn.Module, learning_rate: float, weight_decay: float, muon_learning_rate: float = 0.0
 ) -> list[torch.optim.Optimizer]:
-    """Makes AdamW for all parameters; or, with a rate for it, Muon for the layers' matrices and AdamW for the others.
+    """Makes AdamW for all parameters; or, with a rate for it, Muon for the matrices in layers and AdamW for the rest.
 
-    Biases and norms do not decay (for the others, section A.2 has 0.01). Without decay, AdamW is Adam.
+    Biases and norms do not decay (section A.2 has 0.01 for the matrices). Without decay, AdamW is Adam.
     """
-    layer_matrices, matrices, vectors = [], [], []
-    for name, param in model.named_parameters():
-        if param.ndim < 2:
-            vectors.append(param)
-        elif muon_learning_rate and ".layers." in name:
-            layer_matrices.append(param)
-        else:
-            matrices.append(param)
-    groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-    optimizers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, lr=learning_rate, fused=True)]
-    if layer_matrices:
-        optimizers.append(Muon(layer_matrices, lr=muon_learning_rate))
-    return optimizers
+    vectors = [param for param in model.parameters() if param.ndim < 2]
+    matrices = {name: param for name, param in model.named_parameters() if param.ndim > 1}
+    for_muon = [matrices.pop(name) for name in list(matrices) if muon_learning_rate and ".layers." in name]
+    groups = [
+        {"params": list(matrices.values()), "weight_decay": weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    adamw = torch.optim.AdamW(groups, lr=learning_rate, fused=True)
+    return [adamw, Muon(for_muon, lr=muon_learning_rate)] if for_muon else [adamw]
 
 
 def warmup_then_linear(step: int, warmup_steps: int, total_steps: int) -> float:
@@ -97,3 +93,15 @@ def warmup_then_linear(step: int, warmup_steps: int, total_steps: int) -> float:
     if step < warmup_steps:
         return (step + 1) / (warmup_steps + 1)
     return max(0.0, (total_steps - step) / max(1, total_steps - warmup_steps))
+
+
+def make_schedulers(optimizers: Iterable[Any], schedule: str, warmup_steps: int, total_steps: int) -> list[LambdaLR]:
+    """Makes a schedule, linear or constant, for the learning rates of each optimiser that accelerate has prepared.
+
+    The schedules themselves are not prepared, since accelerate would step them once for every process.
+    """
+
+    def factor(step: int) -> float:
+        return warmup_then_linear(step, warmup_steps, total_steps) if schedule == "linear" else 1.0
+
+    return [LambdaLR(optimizer.optimizer, factor) for optimizer in optimizers]

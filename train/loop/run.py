@@ -28,19 +28,17 @@ from toybert.train.hub.push import check_login
 from toybert.train.loop.checkpoint import RECORD, read_record
 
 Made = TypeVar("Made")
-PATIENCE = timedelta(days=1)  # of the processes that wait while the main one reads a large text
-
-# What a value must be, how to tell, and of which options.
-Ranges = tuple[tuple[str, Callable[[Any], bool], tuple[str, ...]], ...]
+Ranges = tuple[tuple[str, Callable[[Any], bool], tuple[str, ...]], ...]  # what a value must be, how to tell, of which
+LONGEST_WAIT = timedelta(days=1)  # of the other processes, while the main one reads a large text
+TRACKERS = [name for name in LoggerType.list() if name != "all"]
+NOT_NEGATIVE = ("muon_learning_rate", "weight_decay", "max_grad_norm", "checkpoint_every", "seed")
 RANGES: Ranges = (
     ("at least 1", lambda x: x >= 1, ("epochs", "batch_size", "gradient_accumulation_steps")),
-    (
-        "at least 0",
-        lambda x: x >= 0,
-        ("muon_learning_rate", "weight_decay", "max_grad_norm", "checkpoint_every", "seed"),
-    ),
-    ("above 0", lambda x: x > 0, ("learning_rate",)),
+    ("at least 0", lambda x: x >= 0, NOT_NEGATIVE),
     ("at least 0 and below 1", lambda x: 0 <= x < 1, ("dropout", "warmup_ratio")),
+    ("above 0", lambda x: x > 0, ("learning_rate",)),
+    ("linear or constant", lambda x: x in ("linear", "constant"), ("schedule",)),
+    (f"one of {', '.join(TRACKERS)}", lambda x: not x or x in TRACKERS, ("report_to",)),
 )
 
 
@@ -48,23 +46,23 @@ RANGES: Ranges = (
 class LoopOptions:
     """Holds the options that pre-training and fine-tuning share."""
 
-    output_dir: str = option("The run's folder, which becomes a complete, loadable model repository.")
-    epochs: int = option("Passes over the training rows.")
+    output_dir: str = option("Folder for the run, which becomes a complete model repository.")
+    epochs: int  # each script describes this, the learning rates and the dropout, and has its own defaults
     batch_size: int = option("Rows in a batch, on each process.", 32)
-    learning_rate: float = option("AdamW's peak learning rate.")
-    muon_learning_rate: float = option("Muon's peak learning rate, for the layers' matrices; 0 leaves them to AdamW.")
-    weight_decay: float = option("AdamW's weight decay, of matrices only.", 0.01)
-    schedule: str = option("linear (a warm-up, then down to 0) or constant.", "linear")
-    warmup_ratio: float = option("The share of the steps that warm up.", 0.06)
-    dropout: float = option("Dropout during this run; config.json keeps its own.")
-    max_grad_norm: float = option("Clip gradients to this norm; 0 clips none.", 1.0)
-    gradient_accumulation_steps: int = option("Batches in a step of the optimiser.", 1)
-    seed: int = option("The seed of the weights, the order, the masks and the dropout.", 0)
-    checkpoint_every: int = option("Steps between checkpoints; 0 saves one at the end of each epoch.", 0)
-    resume: bool = option("Go on with the run in --output-dir from its last checkpoint.", False)
-    report_to: str | None = option("Also log to tensorboard, wandb or another of accelerate's trackers.", None)
-    push_to_hub: bool = option("Upload the run's folder when the run is done.", False)
-    repo_id: str | None = option("The repository to upload to, such as me/toybert.", None)
+    learning_rate: float
+    muon_learning_rate: float
+    weight_decay: float = option("AdamW's weight decay; biases and norms have none.", 0.01)
+    schedule: str = option("Learning rate over the run: linear (up, then down to 0) or constant.", "linear")
+    warmup_ratio: float = option("Share of the steps in which the learning rate rises.", 0.06)
+    dropout: float
+    max_grad_norm: float = option("Clip gradients to this norm; 0 turns clipping off.", 1.0)
+    gradient_accumulation_steps: int = option("Batches to add up for each step of the optimiser.", 1)
+    seed: int = option("Seed of the weights, the order of the rows, the masks and the dropout.", 0)
+    checkpoint_every: int = option("Steps between checkpoints; 0 saves one after each epoch.", 0)
+    resume: bool = option("Continue the run in --output-dir from its last checkpoint.", False)
+    report_to: str | None = option("Also log to a tracker, such as tensorboard or wandb.", None)
+    push_to_hub: bool = option("Upload the run's folder to the Hub at the end.", False)
+    repo_id: str | None = option("Repository on the Hub to upload to, such as me/toybert.", None)
 
     @cached_property
     def sources(self) -> Mapping[str, list[str]]:
@@ -72,18 +70,8 @@ class LoopOptions:
         return {}
 
     def __post_init__(self) -> None:
-        """Refuses options that no run can have.
-
-        Raises:
-            ValueError: a number is out of its range, the schedule or the tracker is unknown, or an upload has no
-                repository to go to. The message names the option by its field.
-        """
+        """Refuses options that no run can have, with a ValueError that names the option."""
         check_ranges(self, RANGES)
-        if self.schedule not in ("linear", "constant"):
-            raise ValueError(f"schedule must be linear or constant, got {self.schedule!r}")
-        trackers = [name for name in LoggerType.list() if name != "all"]
-        if self.report_to and self.report_to not in trackers:
-            raise ValueError(f"report_to must be one of {', '.join(trackers)}, got {self.report_to!r}")
         if self.push_to_hub and not self.repo_id:
             raise ValueError("push_to_hub needs a repo_id, such as me/toybert")
         if self.repo_id:
@@ -106,7 +94,7 @@ def configuration(options: LoopOptions, accelerator: Accelerator) -> dict[str, A
 
 
 def start(options: LoopOptions) -> Accelerator:
-    """Makes the Accelerator and claims the output folder, see `make_accelerator` and `claim_folder`."""
+    """Makes the accelerator of a run, and claims its folder."""
     accelerator = make_accelerator(options)
     on_main_process(accelerator, lambda: claim_folder(options, accelerator))
     return accelerator
@@ -115,8 +103,7 @@ def start(options: LoopOptions) -> Accelerator:
 def on_main_process(accelerator: Accelerator, make: Callable[[], Made]) -> Made:
     """Calls a function on the main process alone, and returns on every process what it returned there.
 
-    Raises:
-        Exception: what the function raises, on the main process; the others end without a word.
+    If it raises, the main process does so too, and the others end without a word.
     """
     outcome: list[Any] = [None, False]
     failure = None
@@ -135,12 +122,7 @@ def on_main_process(accelerator: Accelerator, make: Callable[[], Made]) -> Made:
 
 
 def claim_folder(options: LoopOptions, accelerator: Accelerator) -> None:
-    """Sees on the main process that the output folder is free for this run, or holds this run where it is resumed.
-
-    Raises:
-        ValueError: the folder holds a run and `resume` is off, or holds one of another configuration.
-        FileNotFoundError: there is no run to resume.
-    """
+    """Refuses, on the main process, a folder that is not free for this run, or a resume of another run than this."""
     if options.push_to_hub:
         check_login()  # rather now than when all is done
     folder = Path(options.output_dir)
@@ -171,13 +153,10 @@ def shares_a_cpu() -> bool:
 def make_accelerator(options: LoopOptions) -> Accelerator:
     """Makes an Accelerator of all the processes that were started, with the tracker that was asked for, and seeds them.
 
-    Raises:
-        ValueError: the tracker's package is missing, some processes have not joined, or FSDP would split matrices that
-            Muon needs whole.
+    It refuses a tracker whose package is missing, processes that have not joined, and Muon with FSDP.
     """
     if options.report_to and LoggerType(options.report_to) not in get_available_trackers():
         raise ValueError(f"report_to={options.report_to} needs a package that is not installed: install it")
-    folder = Path(options.output_dir)
     accelerator = Accelerator(
         cpu=shares_a_cpu(),
         # All steps have the same number of batches (see LengthBatchSampler), and `train` counts them.
@@ -185,8 +164,8 @@ def make_accelerator(options: LoopOptions) -> Accelerator:
             num_steps=options.gradient_accumulation_steps, sync_with_dataloader=False
         ),
         log_with=options.report_to,
-        project_config=ProjectConfiguration(str(folder), logging_dir=str(folder / "logs")),
-        kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENCE)],
+        project_config=ProjectConfiguration(options.output_dir, logging_dir=str(Path(options.output_dir) / "logs")),
+        kwargs_handlers=[InitProcessGroupKwargs(timeout=LONGEST_WAIT)],
     )
     started = int(os.environ.get("WORLD_SIZE", 1))
     if accelerator.num_processes < started:
