@@ -193,7 +193,7 @@ def read(reader: Reader, dataset: PretrainDataset, hard: bool = False, hide: boo
 
     Args:
         hard: the false sentences come from related documents.
-        hide: the words at the targets are hidden; else only next sentences are answered.
+        hide: the words at the targets are hidden. Else, or if `hard`, only next sentences are answered.
     """
     words, log_chances, entropies, follows = [], [], [], []
     for row in tqdm(rows_of(dataset, hide), total=len(dataset), desc="Best possible", leave=False):
@@ -206,6 +206,8 @@ def read(reader: Reader, dataset: PretrainDataset, hard: bool = False, hide: boo
         true, false = reader.together(a, b), reader.apart(a, b, len(labels[1]))
         against = reader.apart_but_related(a, b, len(labels[1])) if hard else false[0][0]
         follows.append(true[0][0] > against)
+        if hard or not hide:
+            continue
         for side, given, one, other in zip((a, b), labels, true, false, strict=True):
             chances = (one + other)[1:]
             for target in np.unique(side.target):

@@ -67,12 +67,15 @@ def write_card(step: str, model: Any, options: Any, progress: Any, data: list[st
     if path.exists() and MARK not in path.read_text(encoding="utf-8"):
         print(f"left {path} as it is: somebody has written it")
         return
-    corpus = Path(getattr(options, "train_file", None) or options.corpus).name
     figures, rows = [], []
     for split, name, value, baseline, its in results:
         title, kind = FIGURES.get(name, (name, "accuracy"))
         form = ".3f" if kind in ("mse", "pearsonr", "spearmanr") else ".1%"
         rows.append((f"{split}: {title}", f"{value:{form}}", f"{baseline} {its:{form}}"))
+        corpus = next(
+            filter(None, (getattr(options, f"{part}_file", None) for part in (split, "train"))), options.corpus
+        )
+        corpus = Path(corpus).name
         figures.append(EvalResult(
             task_type=TASKS[step], dataset_type=corpus, dataset_name=corpus, dataset_split=split,
             metric_type=kind, metric_name=title, metric_value=round(value, 4),

@@ -59,6 +59,16 @@ class NeighbourCounts:
         return (after * before / (self.counts + SMOOTHING)).argmax(1)
 
 
+def commonest_word(training: MaskedDataset, held_out: MaskedDataset) -> float:
+    """Measures the most frequent word of the training text as the answer at the held-out targets of epoch 0."""
+    counts = training.word_counts
+    counts[training.special_ids] = 0  # never a target
+    held_out.set_epoch(0)
+    labels = [batch["labels"].numpy() for _, batch in unmasked(held_out, range(len(held_out)))]
+    targets = np.concatenate([each[each != IGNORED] for each in labels])
+    return float((targets == counts.argmax()).mean())
+
+
 def masked_word_baselines(training: MaskedDataset, held_out: MaskedDataset, content: np.ndarray) -> dict[str, float]:
     """Measures two guesses at the held-out targets: the most frequent word, and the likeliest between the neighbours.
 

@@ -18,6 +18,7 @@ from toybert.train.data.tokens import TokenisedText
 from toybert.train.hub.card import Result, code, shown, write_card
 from toybert.train.hub.folders import ROOT
 from toybert.train.measure import classification
+from toybert.train.measure.baselines import commonest_word
 from toybert.train.measure.classification import BASELINES, METRICS, Comparison
 from toybert.train.measure.plots import MOST_CLASSES, plot_confusion
 
@@ -41,9 +42,7 @@ def describe(text: TokenisedText, training: MaskedDataset, validation: MaskedDat
 
 def pretraining_rows(last: dict[str, float], training: MaskedDataset, validation: MaskedDataset) -> list[Result]:
     """Returns the card's rows: the last figures on the validation documents, beside what needs no network."""
-    learnt, counts = training.word_counts, validation.word_counts
-    learnt[training.special_ids] = counts[training.special_ids] = 0  # they are never to be predicted
-    commonest = float(counts[learnt.argmax()] / counts.sum())
+    commonest = commonest_word(training, validation)
     rows = [("validation", "masked words, 15 %", last["mlm_accuracy"], "the commonest word", commonest)]
     if "nsp_accuracy" in last:
         rows.append(("validation", "next sentence", last["nsp_accuracy"], "a coin", 0.5))
