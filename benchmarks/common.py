@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import datasets
+import numpy as np
 import psutil
 import torch
 from transformers.utils import logging
@@ -34,38 +35,29 @@ class Enough(Exception):  # noqa: N818 (not an error)
     """Ends a training run from outside: it has done its steps, is good enough, or has had its time."""
 
 
-def parser(doc: str | None, rounds: int = 5) -> argparse.ArgumentParser:
-    """Makes a parser of the options that every benchmark has."""
+def parser(doc: str | None, rounds: int = 5, **choices: Collection[str]) -> argparse.ArgumentParser:
+    """Makes a parser of the options that every benchmark has, and of those that take some of these names."""
     made = argparse.ArgumentParser(description=doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     made.add_argument("--rounds", type=int, default=rounds, help="how often each row runs, in turns")
     made.add_argument("--smoke", action="store_true", help="tiny sizes and one round: shows that it runs, not how fast")
     made.add_argument("--output", type=Path, help="folder of NAME.json and NAME.md (default: outputs/benchmarks)")
-    made.add_argument("--child", type=json.loads, help=argparse.SUPPRESS)
+    for option, names in choices.items():
+        more: dict[str, Any] = {"default": list(names), "metavar": option[:-1].upper(), "help": "; ".join(names)}
+        made.add_argument(f"--{option}", nargs="+", choices=names, **more)
     return made
 
 
-def add_choice(made: argparse.ArgumentParser, option: str, names: Collection[str], **more: Any) -> None:
-    """Adds an option that takes one or more of some names; all of them, unless there is another default."""
-    more = {"default": list(names), "metavar": option[2:-1].upper(), "help": "; ".join(names), **more}
-    made.add_argument(option, nargs="+", choices=names, **more)
-
-
-def parse(
-    made: argparse.ArgumentParser, one_run: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-) -> argparse.Namespace:
-    """Reads the command line and quietens the libraries; a smoke run has one round and a folder of its own.
-
-    In a process that `child` has started, does that one run instead, prints what it found, and ends the process.
-    """
-    options = made.parse_args()
+def quieten() -> None:
+    """Silences the libraries' progress bars and warnings."""
     datasets.disable_progress_bars()
     logging.disable_progress_bar()
     logging.set_verbosity_error()
-    if options.child and one_run:
-        found = one_run(options.child)
-        if os.environ.get("RANK", "0") == "0":  # the first of several processes speaks for all
-            print(json.dumps(found), flush=True)
-        sys.exit()
+
+
+def parse(made: argparse.ArgumentParser) -> argparse.Namespace:
+    """Reads the command line and quietens the libraries; a smoke run has one round and a folder of its own."""
+    options = made.parse_args()
+    quieten()
     options.rounds = 1 if options.smoke else options.rounds
     options.output = options.output or (OUTPUT / "smoke" if options.smoke else OUTPUT)
     options.machine = machine()
@@ -129,12 +121,12 @@ def per_call(call: Callable[[], Any], seconds: float) -> float:
         start = time.perf_counter()
         call()
         times.append(time.perf_counter() - start)
-    return sorted(times)[len(times) // 2]
+    return statistics.median(times)
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
     """Returns the median, the quartiles and the values themselves."""
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else [values[0]] * 3
+    low, middle, high = np.quantile(values, (0.25, 0.5, 0.75)).tolist()
     return {"median": middle, "q1": low, "q3": high, "values": list(values)}
 
 
@@ -146,13 +138,7 @@ def ratios(numerator: Sequence[float], denominator: Sequence[float]) -> dict[str
 def compared(
     results: Runs, against: Mapping[str, str], ratio: str = "ours_is_faster", field: str = "seconds"
 ) -> dict[str, Any]:
-    """Returns the spread of each figure of each row, and by what factor a row takes longer than its counterpart.
-
-    Args:
-        against: each row's counterpart; only rows with one that has run too get a ratio.
-        ratio: what to call it.
-        field: the figure that it is taken of.
-    """
+    """Returns the spread of each figure of each row, and how many times as long it takes as its counterpart, if any."""
     found = {name: {each: spread([run[each] for run in runs]) for each in runs[0]} for name, runs in results.items()}
     for name, other in against.items():
         if name in found and other in found and name != other:
@@ -164,20 +150,29 @@ def show(values: dict[str, Any] | None, digits: int = 2, scale: float = 1.0) -> 
     """Writes a spread as `median (q1 - q3)`."""
     if values is None:
         return ""
-    median, low, high = (values[name] * scale for name in ("median", "q1", "q3"))
-    return f"{median:.{digits}f} ({low:.{digits}f} - {high:.{digits}f})"
+    median, low, high = (f"{values[name] * scale:.{digits}f}" for name in ("median", "q1", "q3"))
+    return f"{median} ({low} - {high})"
 
 
 def table(header: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
     """Lays out a table in markdown."""
     rows = [list(header), ["---"] * len(header), *[[str(cell) for cell in line] for line in lines]]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |" for row in rows)
+
+
+def figures_table(first: str, found: Mapping[str, Any], columns: Mapping[str, tuple[str, int, float]]) -> str:
+    """Lays out the spreads of rows; a column has its figure's name, digits and scale."""
+    lines = [
+        (name, *[show(row.get(figure), digits, scale) for figure, digits, scale in columns.values()])
+        for name, row in found.items()
+    ]
+    return table((first, *columns), lines)
 
 
 def report(name: str, options: argparse.Namespace, results: dict[str, Any], text: str) -> None:
     """Prints a benchmark's tables and leaves them and the figures in `options.output`."""
-    asked = {key: value for key, value in vars(options).items() if key not in ("machine", "child", "output")}
+    asked = {key: value for key, value in vars(options).items() if key not in ("machine", "output")}
     record = {"benchmark": name, "options": asked, "machine": options.machine, "results": results}
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / f"{name}.json").write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
@@ -185,17 +180,13 @@ def report(name: str, options: argparse.Namespace, results: dict[str, Any], text
     print(f"\n{text}\n\nwritten to {options.output / name}.json and .md")
 
 
-def child(module: str, spec: dict[str, Any], launcher: Sequence[str] = (), **environment: str) -> dict[str, Any]:
-    """Runs `python -m module --child SPEC` as a process of its own and returns the JSON that it printed last."""
-    return json.loads(python("-m", module, "--child", json.dumps(spec), launcher=launcher, **environment)[-1])
+def child(name: str, spec: dict[str, Any], launcher: Sequence[str] = (), **environment: str) -> dict[str, Any]:
+    """Does one run of a benchmark as a process of its own, `benchmarks/__main__.py`, and returns what it found."""
+    return json.loads(python("-m", "benchmarks", name, json.dumps(spec), launcher=launcher, **environment)[-1])
 
 
 def python(*arguments: str, launcher: Sequence[str] = (), **environment: str) -> list[str]:
-    """Runs Python as a process of its own and returns the lines that it printed.
-
-    Raises:
-        RuntimeError: it failed; the message ends with what it wrote.
-    """
+    """Runs Python as a process of its own and returns the lines that it printed; raises RuntimeError if it failed."""
     command = [sys.executable, *launcher, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, **environment})
     if done.returncode:

@@ -17,8 +17,6 @@ from toybert.train.data.datasets import PretrainDataset
 from toybert.train.loop.optim import make_optimizers, warmup_then_linear
 from toybert.train.pretrain import PretrainOptions
 
-KINDS = ("train, accelerate's loop", "bare loop")
-
 
 def bare(model: nn.Module, dataset: PretrainDataset, options: PretrainOptions) -> None:
     """Trains as `train` does, with nothing but torch and no log."""
@@ -34,8 +32,7 @@ def bare(model: nn.Module, dataset: PretrainDataset, options: PretrainOptions) -
         dataset.set_epoch(epoch)
         for rows in sampler:
             model(**dataset.__getitems__(rows)).loss.backward()
-            if options.max_grad_norm:
-                clip_grad_norm_(model.parameters(), options.max_grad_norm)
+            clip_grad_norm_(model.parameters(), options.max_grad_norm)
             for optimizer in optimizers:
                 optimizer.step()
                 optimizer.zero_grad()
@@ -43,9 +40,12 @@ def bare(model: nn.Module, dataset: PretrainDataset, options: PretrainOptions) -
                 scheduler.step()
 
 
-def run(kind: str, model: nn.Module, dataset: PretrainDataset, epochs: int) -> dict[str, Any]:
+LOOPS = {"train, accelerate's loop": peers.our_loop, "bare loop": bare}
+
+
+def run(loop: Any, model: nn.Module, dataset: PretrainDataset, epochs: int) -> dict[str, Any]:
     """Trains a copy of the model, from the set-up of the loop to the last step."""
-    model, loop = copy.deepcopy(model), bare if kind == "bare loop" else peers.our_loop
+    model = copy.deepcopy(model)
     with tempfile.TemporaryDirectory() as folder, common.silence():
         options = peers.pretrain_options(folder, epochs=epochs)
         began = time.perf_counter()
@@ -58,23 +58,24 @@ def main() -> None:
     parser = common.parser(__doc__)
     parser.add_argument("--epochs", type=int, default=3, help="over all stories; 3 take about a minute on two cores")
     options = common.parse(parser)
-    corpus, epochs = peers.stories(4 if options.smoke else None), 1 if options.smoke else options.epochs
-    recipe = peers.pretrain_options()
-    dataset = PretrainDataset(corpus.documents, corpus.tokenizer, mlm_probability=recipe.mlm_probability)
+    few, epochs = peers.stories(4), 1 if options.smoke else options.epochs
+    recipe, corpus = peers.pretrain_options(), few if options.smoke else peers.stories()
+    dataset = corpus.rows(mlm_probability=recipe.mlm_probability)
     torch.manual_seed(0)
     model = peers.new_model("ours", corpus, recipe)
-    for kind in KINDS:  # whatever is slow only the first time is over after this
-        run(kind, model, PretrainDataset(corpus.documents[:4], corpus.tokenizer), 1)
-    runs = common.interleaved({kind: partial(run, kind, model, dataset, epochs) for kind in KINDS}, options.rounds)
-    for ours, plain in zip(*(runs[kind] for kind in KINDS), strict=True):
-        torch.testing.assert_close(ours["weights"], plain["weights"])  # both did the same
-    seconds = {kind: [run["seconds"] for run in some] for kind, some in runs.items()}
-    overhead = common.spread([a / b - 1 for a, b in zip(*(seconds[kind] for kind in KINDS), strict=True)])
-    spreads = {kind: common.spread(seconds[kind]) for kind in KINDS}
-    found = {"seconds": spreads, "overhead": overhead, "rows": len(dataset), "epochs": epochs}
-    lines = [(kind, common.show(spreads[kind])) for kind in KINDS]
+    for loop in LOOPS.values():  # whatever is slow only the first time is over after this
+        run(loop, model, few.rows(), 1)
+    jobs = {name: partial(run, loop, model, dataset, epochs) for name, loop in LOOPS.items()}
+    ours, plain = common.interleaved(jobs, options.rounds).values()
+    for one, other in zip(ours, plain, strict=True):
+        torch.testing.assert_close(one["weights"], other["weights"])  # both did the same
+    seconds = [[run["seconds"] for run in runs] for runs in (ours, plain)]
+    overhead = common.spread([a / b - 1 for a, b in zip(*seconds, strict=True)])
+    spreads = dict(zip(LOOPS, map(common.spread, seconds), strict=True))
+    lines = [(name, common.show(each)) for name, each in spreads.items()]
     text = f"{common.table(('loop', 'seconds'), lines)}\n\nOverhead: {common.show(overhead, 1, 100)} %"
-    common.report("overhead", options, found, text)
+    results = {"seconds": spreads, "overhead": overhead, "rows": len(dataset), "epochs": epochs}
+    common.report("overhead", options, results, text)
 
 
 if __name__ == "__main__":

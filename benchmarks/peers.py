@@ -14,8 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
-from torch.utils.data import Dataset as TorchDataset
+from torch.utils.data import DataLoader, default_collate
 from transformers import (
     AutoConfig,
     AutoModelForPreTraining,
@@ -57,7 +56,7 @@ class Corpus:
 
 
 def with_stock(documents: Any, tokenizer: Any, max_length: int) -> Corpus:
-    """Adds the library's own tokenizer of the same vocabulary."""
+    """Makes a corpus, with the library's own tokenizer of the same vocabulary."""
     with tempfile.TemporaryDirectory() as folder:
         save_stock_tokenizer(tokenizer, Path(folder))
         return Corpus(documents, tokenizer, AutoTokenizer.from_pretrained(folder), max_length)
@@ -102,9 +101,9 @@ def synthetic_tokenizer(vocab_size: int, max_length: int) -> Any:
     return ToyBertTokenizer(vocab={word: index for index, word in enumerate(words)}, model_max_length=max_length)
 
 
-def synthetic(count: int, vocab_size: int, max_length: int = 128) -> Corpus:
+def synthetic(count: int, vocab_size: int) -> Corpus:
     """Makes a corpus of synthetic documents."""
-    return with_stock(synthetic_documents(count, vocab_size), synthetic_tokenizer(vocab_size, max_length), max_length)
+    return with_stock(synthetic_documents(count, vocab_size), synthetic_tokenizer(vocab_size, 128), 128)
 
 
 def pretrain_options(folder: str = "", **changes: Any) -> PretrainOptions:
@@ -114,26 +113,15 @@ def pretrain_options(folder: str = "", **changes: Any) -> PretrainOptions:
 
 def same_maths(dropout: float) -> dict[str, Any]:
     """Returns a recipe that the peers know too: AdamW for all parameters, BERT's masks and first weights."""
-    return {
-        "epochs": 1,
-        "learning_rate": 1e-3,
-        "muon_learning_rate": 0.0,
-        "dropout": dropout,
-        "mlm_probability": 0.15,
-        "initializer_range": 0.02,
-    }
+    masks_and_weights = {"dropout": dropout, "mlm_probability": 0.15, "initializer_range": 0.02}
+    return {"epochs": 1, "learning_rate": 1e-3, "muon_learning_rate": 0.0, **masks_and_weights}
 
 
 # The defaults of TrainingArguments, DataCollatorForLanguageModeling and BertConfig.
 LIBRARY_DEFAULTS = {**same_maths(0.1), "learning_rate": 5e-5, "weight_decay": 0.0, "warmup_ratio": 0.0}
 # What turns off in Trainer whatever costs time beside the training.
-QUIET: dict[str, Any] = {
-    "use_cpu": True,
-    "report_to": [],
-    "disable_tqdm": True,
-    "save_strategy": "no",
-    "logging_strategy": "no",
-}
+QUIET: dict[str, Any] = {"use_cpu": True, "report_to": [], "disable_tqdm": True}
+QUIET |= {"save_strategy": "no", "logging_strategy": "no"}
 
 
 def bert_config(config: Any, **changes: Any) -> BertConfig:
@@ -193,10 +181,9 @@ def our_rows(corpus: Corpus) -> Iterator[tuple[list[int], int, int]]:
 
 def text_pairs(corpus: Corpus) -> list[Pair]:
     """Returns our rows of epoch 0 as text, token for token: so the peers train on the same pairs."""
-    words = corpus.tokenizer.convert_ids_to_tokens(range(len(corpus.tokenizer)))
+    words = np.array(corpus.tokenizer.convert_ids_to_tokens(range(len(corpus.tokenizer))), dtype=object)
     return [
-        (" ".join(words[i] for i in ids[1 : b - 1]), " ".join(words[i] for i in ids[b:-1]), 1 - label)
-        for ids, b, label in our_rows(corpus)
+        (" ".join(words[ids[1 : b - 1]]), " ".join(words[ids[b:-1]]), 1 - label) for ids, b, label in our_rows(corpus)
     ]
 
 
@@ -213,17 +200,12 @@ def plain_pairs(documents: Sequence[Sequence[str]], seed: int = 0) -> list[Pair]
 
 def encode(pairs: Sequence[Pair], corpus: Corpus, padding: bool = False) -> list[dict[str, Any]]:
     """Tokenises pairs with the library's tokenizer, into a plain list: no row has to be read from Arrow again."""
-    first, second, labels = zip(*pairs, strict=True)
-    encoded = corpus.stock(
-        list(first),
-        list(second),
-        truncation=True,
-        max_length=corpus.max_length,
-        padding="max_length" if padding else False,
-        return_special_tokens_mask=True,  # or the collator works it out in Python for each row
-    )
-    rows = [dict(zip(encoded.keys(), values, strict=True)) for values in zip(*encoded.values(), strict=True)]
-    return [{**row, "next_sentence_label": label} for row, label in zip(rows, labels, strict=True)]
+    first, second, labels = map(list, zip(*pairs, strict=True))
+    how: dict[str, Any] = {"truncation": True, "padding": "max_length" if padding else False}
+    # without the special tokens' mask, the collator works it out in Python for each row
+    encoded = corpus.stock(first, second, max_length=corpus.max_length, return_special_tokens_mask=True, **how)
+    columns = {**encoded, "next_sentence_label": labels}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def train_with_trainer(
@@ -237,10 +219,9 @@ def train_with_trainer(
 ) -> Trained:
     """Pre-trains the library's BERT with the library's Trainer and collator on encoded rows, by a recipe of ours."""
     set_seed(options.seed)
-    by_length: dict[str, Any] = {}
-    if grouped:  # newer versions of the library renamed it
-        renamed = "train_sampling_strategy" in TrainingArguments.__dataclass_fields__
-        by_length = {"train_sampling_strategy": "group_by_length"} if renamed else {"group_by_length": True}
+    # newer versions of the library renamed the choice
+    renamed = "train_sampling_strategy" in TrainingArguments.__dataclass_fields__
+    by_length = {"train_sampling_strategy": "group_by_length"} if renamed else {"group_by_length": True}
     arguments = TrainingArguments(
         output_dir=options.output_dir,
         num_train_epochs=options.epochs,
@@ -257,7 +238,7 @@ def train_with_trainer(
         remove_unused_columns=False,  # or the special tokens' mask is lost before the collator
         logging_nan_inf_filter=False,
         **QUIET,
-        **by_length,
+        **(by_length if grouped else {}),
     )
     model = new_model("BERT", corpus, options, hook, **size)
     collator = DataCollatorForLanguageModeling(corpus.stock, mlm_probability=options.mlm_probability)
@@ -265,38 +246,33 @@ def train_with_trainer(
     return model, {"training_loss": trainer.train().training_loss}
 
 
-class MaskedOneByOne(TorchDataset):
-    """Masks each row by itself, token by token in Python, as notebooks do."""
-
-    def __init__(self, rows: list[dict[str, Any]], tokenizer: Any, mlm_probability: float):
-        self.rows, self.mask, self.words = rows, tokenizer.mask_token_id, len(tokenizer)
-        self.mlm_probability = mlm_probability
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
-        row = dict(self.rows[index])
-        ids, special = list(row["input_ids"]), row.pop("special_tokens_mask")
-        labels = [-100] * len(ids)
-        for place, token in enumerate(ids):
-            if not special[place] and random.random() < self.mlm_probability:
-                labels[place], dice = token, random.random()
-                if dice < 0.8:
-                    ids[place] = self.mask
-                elif dice < 0.9:
-                    ids[place] = random.randrange(len(SPECIAL_TOKENS), self.words)
-        return {name: torch.tensor(values) for name, values in {**row, "input_ids": ids, "labels": labels}.items()}
+def mask_one_by_one(row: dict[str, Any], tokenizer: Any, mlm_probability: float) -> dict[str, Tensor]:
+    """Masks a row token by token in Python, as notebooks do."""
+    ids, labels = list(row["input_ids"]), [-100] * len(row["input_ids"])
+    for place, (token, special) in enumerate(zip(ids, row["special_tokens_mask"], strict=True)):
+        if not special and random.random() < mlm_probability:
+            labels[place], dice = token, random.random()
+            if dice < 0.8:
+                ids[place] = tokenizer.mask_token_id
+            elif dice < 0.9:
+                ids[place] = random.randrange(len(SPECIAL_TOKENS), len(tokenizer))
+    masked = {**row, "input_ids": ids, "labels": labels}
+    return {name: torch.tensor(values) for name, values in masked.items() if name != "special_tokens_mask"}
 
 
 def train_in_a_notebook(rows: list[dict[str, Any]], corpus: Corpus, options: PretrainOptions, **size: Any) -> Trained:
     """Pre-trains the library's BERT with a plain loop: padded rows, Adam, `loss.item()` at each step."""
     set_seed(options.seed)
-    model = new_model("BERT", corpus, options, **size)
-    dataset = MaskedOneByOne(rows, corpus.stock, options.mlm_probability)
-    loader = DataLoader(dataset, batch_size=options.batch_size, shuffle=True)
+    model = new_model("BERT", corpus, options, **size).train()
+    loader = DataLoader(
+        rows,  # type: ignore[arg-type]
+        batch_size=options.batch_size,
+        shuffle=True,
+        collate_fn=lambda some: default_collate(
+            [mask_one_by_one(row, corpus.stock, options.mlm_probability) for row in some]
+        ),
+    )
     optimizer = torch.optim.Adam(model.parameters(), lr=options.learning_rate)
-    model.train()
     losses = []
     for _ in range(options.epochs):
         for batch in loader:
@@ -308,11 +284,11 @@ def train_in_a_notebook(rows: list[dict[str, Any]], corpus: Corpus, options: Pre
     return model, {"training_loss": float(np.mean(losses))}
 
 
-def fixed_batches(corpus: Corpus, rows: int | None = None, batch_size: int = 128) -> list[dict[str, Tensor]]:
+def fixed_batches(corpus: Corpus, rows: int | None = None) -> list[dict[str, Tensor]]:
     """Makes the batches that `measure` takes: a corpus with the masks and the pairs of epoch 0, 15 % masked."""
     dataset = corpus.rows()
     order = np.argsort(dataset.lengths[:rows], kind="stable")
-    return [dataset.__getitems__(order[i : i + batch_size]) for i in range(0, len(order), batch_size)]
+    return [dataset.__getitems__(order[i : i + 128]) for i in range(0, len(order), 128)]
 
 
 @torch.no_grad()
@@ -322,12 +298,10 @@ def measure(model: Any, batches: Sequence[dict[str, Tensor]]) -> dict[str, float
     model.eval()
     loss = right = targets = rows = 0.0
     for batch in batches:
-        follows = batch["next_sentence_label"]
+        follows, chosen = batch["next_sentence_label"], batch["labels"] != -100
         given = 1 - follows if model.config.model_type == "bert" else follows
         output = model(**{**batch, "next_sentence_label": given})
-        chosen = batch["labels"] != -100
-        logits = output.prediction_logits
-        logits = logits[chosen] if logits.dim() == 3 else logits
+        logits = output.prediction_logits[chosen] if output.prediction_logits.dim() == 3 else output.prediction_logits
         loss += float(F.cross_entropy(logits, batch["labels"][chosen], reduction="sum"))
         right += int((output.seq_relationship_logits.argmax(-1) == given).sum())
         targets, rows = targets + int(chosen.sum()), rows + len(chosen)
@@ -336,13 +310,8 @@ def measure(model: Any, batches: Sequence[dict[str, Tensor]]) -> dict[str, float
 
 
 def check_alike(pairs: Sequence[Pair], corpus: Corpus, **size: Any) -> dict[str, int]:
-    """Returns the number of parameters, of rows and of real tokens.
-
-    Raises:
-        AssertionError: the sides' models differ in size, or their rows in a token.
-    """
-    models = (new_model(side, corpus, pretrain_options(), **size) for side in ("ours", "BERT"))
-    ours, theirs = (sum(parameter.numel() for parameter in model.parameters()) for model in models)
+    """Returns how many parameters, rows and real tokens there are; the sides must have the same."""
+    ours, theirs = (new_model(side, corpus, pretrain_options(), **size).num_parameters() for side in ("ours", "BERT"))
     assert ours == theirs, f"our model has {ours} parameters, the library's {theirs}"
     rows = [ids for ids, *_ in our_rows(corpus)]
     for number, (ids, row) in enumerate(zip(rows, encode(pairs, corpus), strict=True)):

@@ -6,9 +6,8 @@
 import contextlib
 import tempfile
 import time
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
@@ -21,10 +20,10 @@ from toybert.train.data.datasets import PretrainDataset
 from toybert.train.pretrain import PretrainOptions
 
 BATCH = PretrainOptions.batch_size
+Product = tuple[int, int, int, int, int]  # a stack of how many products of (m, k) and (k, n), and how often
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """Holds the size of a model, and of its corpus: the stories without `vocab_size`, else synthetic text."""
 
     layers: int = 2
@@ -35,16 +34,20 @@ class Size:
 
     @property
     def fields(self) -> dict[str, int]:
-        return {
-            "num_hidden_layers": self.layers,
-            "hidden_size": self.width,
-            "num_attention_heads": self.heads,
-            "intermediate_size": 4 * self.width,
-        }
+        heads, wide = {"num_attention_heads": self.heads}, {"intermediate_size": 4 * self.width}
+        return {"num_hidden_layers": self.layers, "hidden_size": self.width, **heads, **wide}
 
     def corpus(self, smoke: bool) -> peers.Corpus:
         documents = 4 if smoke else self.documents
         return peers.synthetic(documents, self.vocab_size) if self.vocab_size else peers.stories(documents)
+
+
+class Row(NamedTuple):
+    """Holds one way to train, the recipe that it follows, and our row that it is held against."""
+
+    kind: str
+    recipe: dict[str, Any]
+    against: str
 
 
 SIZES = {
@@ -53,44 +56,24 @@ SIZES = {
     "2x128-30k": Size(vocab_size=30_000),
     "4x256-8k": Size(layers=4, width=256, vocab_size=8_000),
 }
-
-
-@dataclass(frozen=True)
-class Row:
-    """Holds one way to train, the recipe that it follows, and our row that it is held against."""
-
-    kind: str
-    recipe: dict[str, Any]
-    against: str
-
-
-def rows() -> dict[str, Row]:
-    """Makes the rows of the table, by their names."""
-    made = {}
-    for dropout in (0.1, 0.0):
-        recipe, ours = peers.same_maths(dropout), f"ours, dropout {dropout:g}"
-        made[ours] = Row("ours", recipe, ours)
-        for kind in ("dynamic", "grouped") + (SLOW if dropout else ()):
-            made[f"{kind}, dropout {dropout:g}"] = Row(kind, recipe, ours)
-    made["ours, default recipe"] = Row("ours", {"epochs": 1}, "ours, default recipe")
-    made["dynamic, the library's defaults"] = Row("dynamic", peers.LIBRARY_DEFAULTS, "ours, default recipe")
-    return made
-
-
-SLOW = ("padded", "notebook")  # these kinds and these rows run at the larger sizes only if --rows names them
-RECIPES = ("ours, default recipe", "dynamic, the library's defaults")
-ROWS = rows()
+SLOW = ("padded", "notebook")  # these kinds, and RECIPES, run at the larger sizes only if --rows names them
+RECIPES = {
+    "ours, default recipe": Row("ours", {"epochs": 1}, "ours, default recipe"),
+    "dynamic, the library's defaults": Row("dynamic", peers.LIBRARY_DEFAULTS, "ours, default recipe"),
+}
+ROWS = {
+    f"{kind}, dropout {dropout:g}": Row(kind, peers.same_maths(dropout), f"ours, dropout {dropout:g}")
+    for dropout in (0.1, 0.0)
+    for kind in ("ours", "dynamic", "grouped", *(SLOW if dropout else ()))
+} | RECIPES
 
 ALL = "all levers"
+same_lengths = property(lambda dataset: np.ones(len(dataset), dtype=int))
 # What is taken away: fields of the model's configuration, or from the sampler how long the rows are.
 LEVERS: dict[str, dict[str, Any]] = {
     ALL: {},
     "logits for every token": {"sparse_prediction": False},
-    "batches of rows of any length": {
-        "around": mock.patch.object(
-            PretrainDataset, "lengths", property(lambda dataset: np.ones(len(dataset), dtype=int))
-        )
-    },
+    "batches of rows of any length": {"around": mock.patch.object(PretrainDataset, "lengths", same_lengths)},
 }
 
 # What is done, and the names of torch's operations that do it; the first that fits counts.
@@ -123,14 +106,13 @@ def epoch(
     with tempfile.TemporaryDirectory() as folder, common.silence(), around or contextlib.nullcontext():
         options = peers.pretrain_options(folder, **row.recipe)
         began = time.perf_counter()
+        rows = peers.encode(pairs, corpus, padding=row.kind in SLOW) if row.kind != "ours" else []
         if row.kind == "ours":
             model, figures = peers.train_ours(corpus, options, **fields)
+        elif row.kind == "notebook":
+            model, figures = peers.train_in_a_notebook(rows, corpus, options, **fields)
         else:
-            encoded = peers.encode(pairs, corpus, padding=row.kind in SLOW)
-            if row.kind == "notebook":
-                model, figures = peers.train_in_a_notebook(encoded, corpus, options, **fields)
-            else:
-                model, figures = peers.train_with_trainer(encoded, corpus, options, row.kind == "grouped", **fields)
+            model, figures = peers.train_with_trainer(rows, corpus, options, row.kind == "grouped", **fields)
         return model, {"seconds": time.perf_counter() - began, **figures}
 
 
@@ -152,16 +134,12 @@ def operations(size: Size, lengths: torch.Tensor, masked: float, vocab_size: int
 
 def muon_operations(size: Size, steps: int) -> float:
     """Counts the products of Muon: in each of 5 iterations, for a matrix r by c, 4 r^2 c + 2 r^3."""
-    D = size.width
-
-    def one(r: int, c: int) -> int:
-        return 5 * (4 * r * r * c + 2 * r**3)
-
-    return float(steps * size.layers * (4 * one(D, D) + 2 * one(D, 4 * D)))
+    square, wide = (5 * (4 * size.width**2 * c + 2 * size.width**3) for c in (size.width, 4 * size.width))
+    return float(steps * size.layers * (4 * square + 2 * wide))
 
 
-def products(size: Size, length: int, masked: int, vocab_size: int) -> list[tuple[int, int, int, int, int]]:
-    """Lists the matrix products of a mean step, (stack, m, k, n, how often): what `matrix_rate` runs."""
+def products(size: Size, length: int, masked: int, vocab_size: int) -> list[Product]:
+    """Lists the matrix products of a mean step."""
     D, I, V, T, H = size.width, 4 * size.width, vocab_size, BATCH * length, size.heads  # noqa: E741 (the paper's letter)
     forward = [
         (1, T, D, D, 4 * size.layers),
@@ -172,18 +150,17 @@ def products(size: Size, length: int, masked: int, vocab_size: int) -> list[tupl
         (1, masked, D, D, 1),
         (1, masked, D, V, 1),
     ]
-    backward = [(s, m, n, k, times) for s, m, k, n, times in forward]  # of the input
-    backward += [(s, k, m, n, times) for s, m, k, n, times in forward]  # of the weights
-    return forward + backward
+    of_the_input = [(s, m, n, k, times) for s, m, k, n, times in forward]
+    of_the_weights = [(s, k, m, n, times) for s, m, k, n, times in forward]
+    return forward + of_the_input + of_the_weights
 
 
-def matrix_rate(shapes: list[tuple[int, int, int, int, int]], seconds: float = 0.5) -> float:
+def matrix_rate(shapes: list[Product], seconds: float = 0.5) -> float:
     """Measures how many operations a second this machine does in products of these shapes, each into memory it has."""
     calls = []
     for stack, m, k, n, times in shapes:
         a, b, out = torch.rand(stack, m, k), torch.rand(stack, k, n), torch.empty(stack, m, n)
-        one = (torch.mm, a[0], b[0], out[0]) if stack == 1 else (torch.bmm, a, b, out)
-        calls += [one] * times
+        calls += [(torch.mm, a[0], b[0], out[0]) if stack == 1 else (torch.bmm, a, b, out)] * times
 
     def step() -> None:
         for multiply, a, b, out in calls:
@@ -193,16 +170,28 @@ def matrix_rate(shapes: list[tuple[int, int, int, int, int]], seconds: float = 0
     return sum(2 * stack * m * k * n * times for stack, m, k, n, times in shapes) / common.per_call(step, seconds)
 
 
-def floor(size: Size, corpus: peers.Corpus, pairs: list[peers.Pair], recipe: dict[str, Any]) -> dict[str, Any]:
-    """Returns the operations of an epoch, and the shapes of a mean step."""
-    lengths, V = torch.tensor([len(row["input_ids"]) for row in peers.encode(pairs, corpus)]), len(corpus.tokenizer)
-    masked = recipe.get("mlm_probability", PretrainOptions.mlm_probability) * float(lengths.sum() - 3 * len(lengths))
-    has_muon = recipe.get("muon_learning_rate", PretrainOptions.muon_learning_rate)
-    return {
-        "operations": operations(size, lengths, masked, V),
-        "shapes": products(size, int(lengths.float().mean().round()), round(masked / len(lengths) * BATCH), V),
-        "muon_operations": muon_operations(size, -(-len(lengths) // BATCH)) if has_muon else 0.0,
-    }
+def floor(
+    size: Size, corpus: peers.Corpus, pairs: list[peers.Pair], recipe: dict[str, Any]
+) -> tuple[float, float, list[Product]]:
+    """Returns the operations of an epoch, Muon's own, and the products of a mean step."""
+    options, V = peers.pretrain_options(**recipe), len(corpus.tokenizer)
+    lengths = torch.tensor([len(row["input_ids"]) for row in peers.encode(pairs, corpus)])
+    masked = options.mlm_probability * float(lengths.sum() - 3 * len(lengths))
+    shapes = products(size, int(lengths.float().mean().round()), round(masked / len(lengths) * BATCH), V)
+    muon = muon_operations(size, -(-len(lengths) // BATCH)) if options.muon_learning_rate else 0.0
+    return operations(size, lengths, masked, V), muon, shapes
+
+
+def jobs(size: Size, rows: list[str], smoke: bool) -> tuple[peers.Corpus, list[peers.Pair], dict[str, Any]]:
+    """Makes a size's corpus and its pairs, and the calls that train and measure each row."""
+    corpus = size.corpus(smoke)
+    pairs, batches = peers.text_pairs(corpus), peers.fixed_batches(corpus, rows=256)
+
+    def run(row: str) -> dict[str, float]:
+        model, figures = epoch(ROWS[row], size, corpus, pairs)
+        return {**figures, **peers.measure(model, batches)}
+
+    return corpus, pairs, {row: partial(run, row) for row in rows}
 
 
 def compare(name: str, options: Any) -> tuple[dict[str, Any], str]:
@@ -210,79 +199,65 @@ def compare(name: str, options: Any) -> tuple[dict[str, Any], str]:
     size = SIZES[name]
     small = [row for row in ROWS if name == "toy" or (ROWS[row].kind not in SLOW and row not in RECIPES)]
     chosen = options.rows or small
-
-    def prepared(smoke: bool) -> tuple[peers.Corpus, list[peers.Pair], Any]:
-        corpus = size.corpus(smoke)
-        return corpus, peers.text_pairs(corpus), peers.fixed_batches(corpus, rows=256)
-
-    def run(row: str, corpus: peers.Corpus, pairs: list[peers.Pair], batches: Any) -> dict[str, float]:
-        model, figures = epoch(ROWS[row], size, corpus, pairs)
-        return {**figures, **peers.measure(model, batches)}
-
-    corpus, pairs, batches = prepared(options.smoke)
+    for run in jobs(size, chosen, smoke=True)[-1].values():  # whatever is slow only the first time is over after this
+        run()
+    corpus, pairs, runs = jobs(size, chosen, options.smoke)
     facts: dict[str, Any] = {**peers.check_alike(pairs, corpus, **size.fields), "vocabulary": len(corpus.tokenizer)}
-    counts = {row: floor(size, corpus, pairs, ROWS[row].recipe) for row in chosen if ROWS[row].kind == "ours"}
-    plain = floor(size, corpus, pairs, peers.same_maths(0.0))["shapes"]
+    *_, plain = floor(size, corpus, pairs, peers.same_maths(0.0))
 
-    few = prepared(smoke=True)
-    for row in chosen:  # whatever is slow only the first time is over after this
-        run(row, *few)
-    jobs: dict[str, Any] = {row: partial(run, row, corpus, pairs, batches) for row in chosen}
-    results = common.interleaved({**jobs, "rate": lambda: matrix_rate(plain)}, options.rounds)
-
+    results = common.interleaved({**runs, "rate": lambda: matrix_rate(plain)}, options.rounds)
     rates = results.pop("rate")
     found = common.compared(results, {row: ROWS[row].against for row in chosen})
-    for row, count in counts.items():
-        found[row] |= shares_of_floor(count, rates, found[row]["seconds"]["values"])
+    for row in (row for row in chosen if ROWS[row].kind == "ours"):
+        needed, muon, _ = floor(size, corpus, pairs, ROWS[row].recipe)
+        found[row] |= shares_of_floor(needed, muon, rates, found[row]["seconds"]["values"])
     check_losses(found)
     facts["matrix_rate"] = common.spread(rates)
     return {"facts": facts, "rows": found}, layout(name, size, facts, found)
 
 
-def shares_of_floor(count: dict[str, Any], rates: list[float], seconds: list[float]) -> dict[str, Any]:
+def shares_of_floor(needed: float, muon: float, rates: list[float], seconds: list[float]) -> dict[str, Any]:
     """Returns what share of a row's seconds its matrix products alone would take."""
-    needed = [count["operations"] / rate for rate in rates]
-    found = {"operations": count["operations"], "floor_seconds": common.spread(needed)}
-    found["share_of_floor"] = common.ratios(needed, seconds)
-    if muon := count["muon_operations"]:
-        found["muon_operations"] = muon
-        with_muon = [(count["operations"] + muon) / rate for rate in rates]
-        found["share_with_muon"] = common.ratios(with_muon, seconds)
+    least = [needed / rate for rate in rates]
+    found = {
+        "operations": needed,
+        "floor_seconds": common.spread(least),
+        "share_of_floor": common.ratios(least, seconds),
+    }
+    if muon:
+        with_muon = [(needed + muon) / rate for rate in rates]
+        found |= {"muon_operations": muon, "share_with_muon": common.ratios(with_muon, seconds)}
     return found
 
 
 def check_losses(found: dict[str, Any], tolerance: float = 0.1) -> None:
-    """Refuses a comparison in which one side of the same maths learns otherwise than the other.
-
-    Raises:
-        AssertionError: the mean training losses differ by more than a tenth.
-    """
+    """Refuses a comparison in which one side of the same maths learns otherwise than the other."""
     for name, figures in found.items():
         row = ROWS[name]
-        if row.recipe is peers.LIBRARY_DEFAULTS or row.against not in found:
-            continue
-        theirs, ours = (found[each]["training_loss"]["median"] for each in (name, row.against))
-        assert abs(theirs / ours - 1) < tolerance, f"the training loss is {theirs:.3f} of {name}, {ours:.3f} of ours"
-        assert figures["mlm_loss"]["median"] < 20, f"{name} has diverged"
+        if row.recipe is not peers.LIBRARY_DEFAULTS and row.against in found:
+            theirs, ours = (found[each]["training_loss"]["median"] for each in (name, row.against))
+            assert abs(theirs / ours - 1) < tolerance, (
+                f"the training loss is {theirs:.3f} of {name}, {ours:.3f} of ours"
+            )
+            assert figures["mlm_loss"]["median"] < 20, f"{name} has diverged"
 
 
 def layout(name: str, size: Size, facts: dict[str, Any], found: dict[str, Any]) -> str:
     """Lays out the table of one size."""
-    header = ("row", "seconds", "ours is faster by", "of the floor", "with Muon's products", "loss", "MLM after", "NSP")
-    spreads = ("seconds", "ours_is_faster", "share_of_floor", "share_with_muon")
-    lines = [
-        (
-            row,
-            *(common.show(figures.get(each)) for each in spreads),
-            *(f"{figures[each]['median']:.3f}" for each in ("training_loss", "mlm_loss", "nsp_accuracy")),
-        )
-        for row, figures in found.items()
-    ]
+    columns = {
+        "seconds": ("seconds", 2, 1.0),
+        "ours is faster by": ("ours_is_faster", 2, 1.0),
+        "of the floor": ("share_of_floor", 2, 1.0),
+        "with Muon's products": ("share_with_muon", 2, 1.0),
+        "loss": ("training_loss", 3, 1.0),
+        "MLM after": ("mlm_loss", 3, 1.0),
+        "NSP": ("nsp_accuracy", 3, 1.0),
+    }
     return (
         f"### {name}: {size.layers} layers of {size.width}, {facts['parameters']:,} parameters, "
         f"{facts['vocabulary']:,} words; {facts['rows']:,} rows of {facts['tokens'] / facts['rows']:.0f} tokens, "
-        f"batches of {BATCH}\n\nMatrix products at these shapes: "
-        f"{common.show(facts['matrix_rate'], 0, 1e-9)} GFLOP/s\n\n{common.table(header, lines)}"
+        f"batches of {BATCH}; matrix products at these shapes: {common.show(facts['matrix_rate'], 0, 1e-9)} GFLOP/s\n\n"
+        f"{common.figures_table('row', found, columns)}"
     )
 
 
@@ -296,23 +271,18 @@ def levers(name: str, options: Any) -> tuple[dict[str, Any], str]:
     found = common.compared(common.interleaved(runs, options.rounds), dict.fromkeys(runs, ALL), "slower")
     losses = {lever: figures["training_loss"]["values"][0] for lever, figures in found.items()}
     assert all(abs(loss / losses[ALL] - 1) < 0.1 for loss in losses.values()), f"not all learn alike: {losses}"
-    lines = [
-        (lever, common.show(each["seconds"]), common.show(each.get("slower")), f"{losses[lever]:.3f}")
-        for lever, each in found.items()
-    ]
-    return found, f"### {name}\n\n{common.table(('', 'seconds', 'times as long', 'loss'), lines)}"
+    columns = {"seconds": ("seconds", 2, 1.0), "times as long": ("slower", 2, 1.0), "loss": ("training_loss", 3, 1.0)}
+    return found, f"### {name}\n\n{common.figures_table('', found, columns)}"
 
 
 def profiled(name: str, options: Any) -> tuple[dict[str, Any], str]:
-    """Returns the seconds of each kind of operation in an epoch of ours, by each recipe.
-
-    The whole is timed without the profiler, which takes time itself.
-    """
+    """Returns the seconds of each kind of operation in an epoch of ours, by each recipe."""
     size, found = SIZES[name], {}
     corpus = size.corpus(options.smoke)
     for recipe, row in PROFILED.items():
         run = partial(epoch, ROWS[row], size, corpus)
         run()  # whatever is slow only the first time is over after this
+        # timed without the profiler, which takes time itself
         whole = common.spread([run()[1]["seconds"] for _ in range(options.rounds)])["median"]
         run(around=(seen := profile(activities=[ProfilerActivity.CPU])))
         seconds = dict.fromkeys(OPERATIONS, 0.0)
@@ -330,9 +300,8 @@ def profiled(name: str, options: Any) -> tuple[dict[str, Any], str]:
 
 
 def main() -> None:
-    parser = common.parser(__doc__)
-    common.add_choice(parser, "--sizes", SIZES, default=None)
-    common.add_choice(parser, "--rows", ROWS, default=None)
+    parser = common.parser(__doc__, sizes=SIZES, rows=ROWS)
+    parser.set_defaults(sizes=None, rows=None)  # what is left out at some sizes runs if it is named
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--levers", action="store_true", help="what each lever of our side brings, instead")
     instead.add_argument("--profile", action="store_true", help="where our time goes, at the toy size, instead")

@@ -3,20 +3,17 @@
 The data sets are given by path, as they are distributed: README.md says where they come from.
 """
 
-import csv
-import itertools
 import json
-import random
-import re
 import statistics
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
@@ -34,107 +31,29 @@ from transformers import (
 )
 
 from benchmarks import CORES, common, peers
+from benchmarks.real_data import TASKS, TO_CHOOSE_ON, Rows
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub.folders import save_hub_folder
 from toybert.train.measure.baselines import WORD
 
-Rows = list[tuple[str, str]]  # text, label
 Fitted = tuple[list[str], int | None]  # the labels that a model gives the rows that are measured, and its parameters
 VOCABULARY = 8_000
-TALES_EPOCHS = 30
 RECIPE: dict[str, Any] = {"epochs": 3, "batch_size": 32, "dropout": 0.1}  # of the networks
 
 
-def plain(text: str) -> str:
-    """Returns a text's words in lower case: two texts with the same words are the same to the models here."""
-    return " ".join(re.findall(r"\w+", text.lower())) or text
-
-
-def read_table(path: Path, names: Sequence[str]) -> Rows:
-    """Reads a table of labels and texts with a tab between them, in which quotes are text; a header may come first.
-
-    Raises:
-        ValueError: another line is not a label, a tab and a text.
-    """
-    with open(path, encoding="utf-8", newline=None) as lines:
-        rows = [line.rstrip("\n").split("\t", 1) for line in lines]
-    has_header = bool(rows) and rows[0][0] not in names
-    for number, row in enumerate(rows[has_header:], start=1 + has_header):
-        if len(row) != 2 or row[0] not in names:
-            raise ValueError(f"line {number} of {path} is not one of {', '.join(names)}, a tab and a text: {row}")
-    return [(text.strip(), label) for label, text in rows[has_header:]]
-
-
-def divided(rows: Rows, share: float) -> dict[str, Rows]:
-    """Divides rows at random, always in the same way, into some to learn from and a share to measure on.
-
-    Of texts with the same words only the first counts, so that none of what is measured on was learnt from.
-    """
-    once: dict[str, tuple[str, str]] = {}
-    for row in rows:
-        once.setdefault(plain(row[0]), row)
-    rows = random.Random(0).sample([*once.values()], len(once))
-    count = round(share * len(rows))
-    return {"train": rows[count:], "test": rows[:count]}
-
-
-def sst2(data: Path) -> dict[str, Rows]:
-    """Reads SST-2: its dev and test sentences, and those of its train phrases that are neither."""
-    parts = {part: read_table(data / "sst2" / f"{part}.tsv", ("0", "1")) for part in ("train", "dev", "test")}
-    measured = {plain(text) for part in ("dev", "test") for text, _ in parts[part]}
-    return {**parts, "train": [row for row in parts["train"] if plain(row[0]) not in measured]}
-
-
-def polarity(data: Path) -> dict[str, Rows]:
-    """Reads the film-review sentences of Pang & Lee 2005, a tenth of them to measure on."""
-    rows = []
-    for label, name in (("positive", "rt-polarity.pos"), ("negative", "rt-polarity.neg")):
-        lines = (data / "sentence_polarity" / name).read_text(encoding="utf-8").split("\n")
-        rows += [(line.strip(), label) for line in lines if line.strip()]
-    return divided(rows, 0.1)
-
-
-def spam(data: Path) -> dict[str, Rows]:
-    """Reads the SMS Spam Collection, a fifth of it to measure on."""
-    return divided(read_table(data / "sms_spam/SMSSpamCollection", ("ham", "spam")), 0.2)
-
-
-def sst2_train_part(data: Path) -> dict[str, Rows]:
-    """Divides SST-2's train phrases into whole sentences to choose recipes on and phrases of none of them.
-
-    Its phrases are parts of its sentences: one that is part of no other phrase counts as a sentence. Sentences that are
-    measured among the film reviews of Pang & Lee are left out.
-    """
-
-    def spans(text: str) -> set[str]:
-        words = text.split()
-        return {" ".join(words[a:b]) for a in range(len(words)) for b in range(a + 1, len(words) + 1)}
-
-    rows = sst2(data)["train"]
-    texts, measured = {text for text, _ in rows}, {plain(text) for text, _ in polarity(data)["test"]}
-    whole = texts - set().union(*(spans(text) - {text} for text in texts))
-    sentences = sorted(text for text in whole if plain(text) not in measured)
-    chosen = set(random.Random(0).sample(sentences, min(872, len(sentences) // 2)))  # as many as the dev part has
-    left_out = set().union(*map(spans, chosen))
-    return {
-        "train": [row for row in rows if row[0] not in left_out],
-        "sentences": [row for row in dict.fromkeys(rows) if row[0] in chosen],
-    }
-
-
-TO_CHOOSE_ON = "sst2, train part"
-TASKS: dict[str, Callable[[Path], dict[str, Rows]]] = {
-    "sst2": sst2,
-    TO_CHOOSE_ON: sst2_train_part,
-    "polarity": polarity,
-    "spam": spam,
+REAL = {  # the columns of the table: a task, its part and the figure
+    "SST-2, dev": ("sst2", "dev", "accuracy"),
+    "SST-2, test": ("sst2", "test", "accuracy"),
+    "film reviews": ("polarity", "test", "accuracy"),
+    "SMS spam": ("spam", "test", "accuracy"),
+    "SMS spam, macro-F1": ("spam", "test", "macro_f1"),
 }
-
-
-def write_csv(path: Path, rows: Rows) -> str:
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("text", "label"), *rows])
-    return str(path)
+KINDS = {  # the columns of the card's table, and the models that each shows the best of
+    "a linear model": ("naive Bayes", "logistic regression"),
+    "transformers' BERT, from scratch": ("transformers' BERT",),
+    "ToyBERT, from scratch": ("ToyBERT, from scratch",),
+    "ToyBERT, pre-trained": ("ToyBERT, pre-trained",),
+}
 
 
 def words_and_config(train: Rows, seed: int, size: str) -> tuple[Any, Any]:
@@ -156,15 +75,16 @@ def from_scratch(train: Rows, measured: Rows, seed: int, size: str, recipe: dict
 def fine_tuned(train: Rows, measured: Rows, seed: int, checkpoint: str, recipe: dict[str, Any]) -> Fitted:
     """Fine-tunes a checkpoint by `train_finetuning`, and keeps the last epoch: nothing is chosen on measured rows."""
     with tempfile.TemporaryDirectory() as top, common.silence():
-        folder, run = Path(top), Path(top) / "run"
-        learnt, others = write_csv(folder / "train.csv", train), write_csv(folder / "measured.csv", measured)
-        options = FinetuneOptions(
-            output_dir=str(run), model=checkpoint, seed=seed, checkpoint_every=peers.NEVER,
-            train_file=learnt, validation_file=others, test_file=others, **{**RECIPE, **recipe},
+        run, files = f"{top}/run", {name: f"{top}/{name}.csv" for name in ("train", "measured")}
+        for rows, file in zip((train, measured), files.values(), strict=True):
+            pd.DataFrame(rows, columns=["text", "label"]).to_csv(file, index=False)
+        train_finetuning(
+            FinetuneOptions(
+                output_dir=run, model=checkpoint, seed=seed, checkpoint_every=peers.NEVER, train_file=files["train"],
+                validation_file=files["measured"], test_file=files["measured"], **{**RECIPE, **recipe},
+            )
         )  # fmt: skip
-        train_finetuning(options)
-        with open(run / "predictions.csv", encoding="utf-8", newline="") as rows:
-            guesses = [row["predicted"] for row in csv.DictReader(rows)]
+        guesses = pd.read_csv(f"{run}/predictions.csv", dtype=str, keep_default_na=False)["predicted"].tolist()
         model = AutoModelForSequenceClassification.from_pretrained(run, trust_remote_code=True)
         return guesses, model.num_parameters()
 
@@ -178,8 +98,10 @@ def bert(train: Rows, measured: Rows, seed: int, size: str, recipe: dict[str, An
         dropout = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), recipe["dropout"])
 
         def encode(rows: Rows) -> list[dict[str, Any]]:
-            texts = [dict(tokenizer(text, truncation=True, max_length=64)) for text, _ in rows]
-            return [{**one, "labels": names.index(label)} for one, (_, label) in zip(texts, rows, strict=True)]
+            return [
+                {**tokenizer(text, truncation=True, max_length=64), "labels": names.index(label)}
+                for text, label in rows
+            ]
 
         set_seed(seed)
         steps = recipe["epochs"] * -(-len(train) // recipe["batch_size"])
@@ -218,24 +140,17 @@ class Model(NamedTuple):
     tried: tuple[float, ...] = ()
     chosen: float = 0.0
 
-    def recipe(self, value: float) -> dict[str, float]:
-        return {self.setting: value} if self.setting else {}
 
-    def seeds(self, rounds: int) -> range:
-        return range(rounds if self.setting == "learning_rate" else 1)  # nothing random goes into the others
-
-
+LOGISTIC = partial(LogisticRegression, max_iter=2000)
 MODELS = {
     "the commonest class": Model(commonest),
-    "naive Bayes, words and pairs of neighbours": Model(
-        partial(linear, MultinomialNB), "alpha", (0.1, 0.3, 1.0, 3.0), chosen=1.0
-    ),
+    "naive Bayes, words and pairs of neighbours": Model(partial(linear, MultinomialNB), "alpha", (0.1, 0.3, 1, 3), 1.0),
     "logistic regression, words and pairs of neighbours": Model(
-        partial(linear, partial(LogisticRegression, max_iter=2000)), "C", (0.1, 0.3, 1.0, 3.0, 10.0), chosen=0.3
+        partial(linear, LOGISTIC), "C", (0.1, 0.3, 1, 3, 10), 0.3
     ),
-    "transformers' BERT of the same size, from scratch": Model(bert, "learning_rate", (5e-4, 1e-3), chosen=5e-4),
-    "ToyBERT, from scratch": Model(from_scratch, "learning_rate", (5e-4, 1e-3), chosen=5e-4),
-    "ToyBERT, pre-trained": Model(fine_tuned, "learning_rate", (2.5e-4, 5e-4), chosen=2.5e-4),
+    "transformers' BERT of the same size, from scratch": Model(bert, "learning_rate", (5e-4, 1e-3), 5e-4),
+    "ToyBERT, from scratch": Model(from_scratch, "learning_rate", (5e-4, 1e-3), 5e-4),
+    "ToyBERT, pre-trained": Model(fine_tuned, "learning_rate", (2.5e-4, 5e-4), 2.5e-4),
 }
 
 
@@ -243,15 +158,9 @@ def tales(corpus: str, seed: int, smoke: bool) -> dict[str, dict[str, float]]:
     """Pre-trains ours on three books of tales, and measures it and the baselines on the stretches that it held out."""
     with tempfile.TemporaryDirectory() as top:
         run, found = f"{top}/run", Path(top) / "found.json"
-        given = {
-            "--corpus": corpus,
-            "--output-dir": run,
-            "--seed": seed,
-            "--split-sentences": "true",
-            "--epochs": 1 if smoke else TALES_EPOCHS,
-            "--checkpoint-every": peers.NEVER,
-        }
-        common.python("-m", "toybert.train.pretrain", *map(str, itertools.chain(*given.items())))
+        how = f"--seed {seed} --split-sentences true --epochs {1 if smoke else 30} --checkpoint-every {peers.NEVER}"
+        given = ("--corpus", corpus, "--output-dir", run, *how.split())
+        common.python("-m", "toybert.train.pretrain", *given)
         common.python("-m", "toybert.train.evaluate", run, "--corpus", corpus, "--output", str(found))
         report = json.loads(found.read_text(encoding="utf-8"))
     return {task: report[task] for task in ("mlm", "nsp")}
@@ -272,14 +181,13 @@ def one_run(spec: dict[str, Any]) -> dict[str, Any]:
     train = parts.pop("train")
     measured = [row for rows in parts.values() for row in rows]
     guesses, parameters = MODELS[spec["model"]].fit(train, measured, seed, spec["checkpoint"], spec["recipe"])
-    rest = iter(zip(guesses, measured, strict=True))
-    found = {part: scores(list(itertools.islice(rest, len(rows)))) for part, rows in parts.items()}
+    rest = iter(guesses)
+    found = {part: scores([next(rest) for _ in rows], [label for _, label in rows]) for part, rows in parts.items()}
     return {"train": len(train), "parameters": parameters, "parts": found}
 
 
-def scores(said: list[tuple[str, tuple[str, str]]]) -> dict[str, float]:
-    """Returns the figures of guesses beside rows."""
-    guesses, truth = zip(*((guess, label) for guess, (_, label) in said), strict=True)
+def scores(guesses: list[str], truth: list[str]) -> dict[str, float]:
+    """Returns the figures of guesses beside the labels."""
     macro = f1_score(truth, guesses, average="macro", labels=sorted(set(truth)))  # "" is said of a text without words
     return {"accuracy": accuracy_score(truth, guesses), "macro_f1": macro, "rows": len(truth)}
 
@@ -302,32 +210,15 @@ def run_all(specs: list[dict[str, Any]], options: Any) -> list[dict[str, Any]]:
         for earlier in done:
             if asked.items() <= earlier.items():
                 return {name: value for name, value in earlier.items() if name not in asked}
-        found = common.child("benchmarks.real_text", asked, OMP_NUM_THREADS="1")
+        found = common.child("real_text", asked, OMP_NUM_THREADS="1")
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({**asked, **found}) + "\n")
         said = ", ".join(f"{part} {figures['accuracy']:.4f}" for part, figures in found.get("parts", {}).items())
-        how = ", ".join([spec["task"], spec.get("model", "ToyBERT"), *settings(spec.get("recipe", {}))])
-        print(f"{how}, seed {spec['seed']}: {said or 'done'}", flush=True)
+        print(f"{spec['task']}, {spec['model']}, {spec['recipe']}, seed {spec['seed']}: {said or 'done'}", flush=True)
         return found
 
     with ThreadPool(CORES) as pool:
         return pool.map(run, specs, chunksize=1)
-
-
-def settings(recipe: dict[str, float]) -> list[str]:
-    return [f"{name} {value:g}" for name, value in recipe.items()]
-
-
-def on_tales(runs: list[dict[str, dict[str, float]]], cell: Callable[[Sequence[float]], str]) -> str:
-    """Lays out what was measured on held-out stretches of the tales."""
-    words = {"unigram": "the commonest word", "bigram": "the word between its neighbours"}
-    pairs = {"length_only": "length", "word_overlap": "shared words", "word_pairs": "all pairs of words"}
-    made = []
-    for name, task, others in (("masked words", "mlm", words), ("next sentences", "nsp", pairs)):
-        keys = ("accuracy", *[f"{other}_accuracy" for other in others])
-        line = [cell([run[task][key] for run in runs]) for key in keys]
-        made.append(common.table(("the tales", "ToyBERT", *others.values()), [(name, *line)]))
-    return "\n\n".join(made)
 
 
 def mean(values: Sequence[float]) -> str:
@@ -340,71 +231,101 @@ def spread(values: Sequence[float]) -> str:
     return f"{min(values) * 100:.1f} - {max(values) * 100:.1f} %" if len(values) > 1 else ""
 
 
-def shares(values: Sequence[float]) -> str:
-    """Writes the mean of some shares and, of several, the least and the most."""
-    spread = f" ({min(values) * 100:.1f} - {max(values) * 100:.1f})" if len(values) > 1 else ""
-    return f"{statistics.mean(values) * 100:.1f}{spread} %"
+def on_tales(runs: list[dict[str, Any]] | None, cell: Callable[[Sequence[float]], str]) -> Iterator[str]:
+    """Yields the tables of what was measured on held-out stretches of the tales, if it was."""
+    words = {"unigram": "the commonest word", "bigram": "the word between its neighbours"}
+    pairs = {"length_only": "length", "word_overlap": "shared words", "word_pairs": "all pairs of words"}
+    for name, task, others in (("masked words", "mlm", words), ("next sentences", "nsp", pairs)) if runs else ():
+        keys = ("accuracy", *[f"{other}_accuracy" for other in others])
+        line = [cell([run[task][key] for run in runs]) for key in keys]
+        yield common.table(("the tales", "ToyBERT", *others.values()), [(name, *line)])
+
+
+def real_blocks(found: dict[str, Any]) -> dict[str, str]:
+    """Returns the card's rows, and the tables of docs/results.md, by the names in their markers."""
+    tasks = found["tasks"]
+    columns = {name: column for name, column in REAL.items() if column[0] in tasks}
+    models = tasks[next(iter(columns.values()))[0]] if columns else {}
+
+    def figures(model: str, task: str, part: str, name: str) -> list[float]:
+        return [run["parts"][part][name] for run in tasks[task][model]]
+
+    def lines(cell: Callable[[Sequence[float]], str]) -> Iterator[tuple[str, ...]]:
+        for model, (run, *_) in models.items():
+            size = f"{run['parameters'] / 1e6:.1f} M" if run["parameters"] else ""
+            yield model, size, *[cell(figures(model, *column)) for column in columns.values()]
+
+    learnt: list[str] = ["(rows to learn from)", ""]
+    measured: list[str] = ["(rows to measure on)", ""]
+    brief = []  # the sets whose rows nothing was chosen on
+    for name, (task, part, figure) in columns.items():
+        runs, is_accuracy = tasks[task], figure == "accuracy"
+        one = next(iter(runs.values()))[0]
+        learnt.append(f"{one['train']:,}" if is_accuracy else "")
+        measured.append(f"{one['parts'][part]['rows']:,}" if is_accuracy else "")
+        if part == "test" and is_accuracy:
+            means = {model: statistics.mean(figures(model, task, part, figure)) for model in runs}
+            best = [max(means[model] for model in means if model.startswith(kind)) for kind in KINDS.values()]
+            cells, top = [mean([value]) for value in best], mean([max(best)])
+            brief.append((name.removesuffix(", test"), *[f"**{cell}**" if cell == top else cell for cell in cells]))
+    header, some = ("accuracy", "parameters", *columns), tasks.get("tales", {}).get("ToyBERT")
+    full = [common.table(header, [*lines(mean), learnt, measured]), *on_tales(some, mean)]
+    ranges = [common.table(header, [line for line in lines(spread) if any(line[2:])]), *on_tales(some, spread)]
+    brief_table = common.table(("accuracy", *KINDS), brief)
+    return {"real": "\n\n".join(full), "ranges": "\n\n".join(ranges), "real_rows": brief_table}
+
+
+def specs_of(task: str, settings: Callable[[Model], Sequence[float]], rounds: int) -> list[dict[str, Any]]:
+    """Lists the runs of every model on a task, by each of some settings; those that nothing random goes into, once."""
+    return [
+        {"task": task, "model": name, "seed": seed, "recipe": {model.setting: value} if model.setting else {}}
+        for name, model in MODELS.items()
+        for value in settings(model)
+        for seed in range(rounds if model.setting == "learning_rate" else 1)
+    ]
 
 
 def tune(options: Any) -> None:
     """Tries each setting of each model on sentences that are kept apart."""
-    specs = [
-        {"task": TO_CHOOSE_ON, "model": name, "seed": seed, "recipe": model.recipe(value)}
-        for name, model in MODELS.items()
-        for value in model.tried[: 1 if options.smoke else None]
-        for seed in model.seeds(options.rounds)
-    ]
+    specs = specs_of(TO_CHOOSE_ON, lambda model: model.tried[: 1 if options.smoke else None], options.rounds)
     tried: dict[tuple[str, str], list[float]] = {}
     for spec, found in zip(specs, run_all(specs, options), strict=True):
-        name = (spec["model"], *settings(spec["recipe"]))
-        tried.setdefault(name, []).append(found["parts"]["sentences"]["accuracy"])
+        ((setting, value),) = spec["recipe"].items()
+        some = tried.setdefault((spec["model"], f"{setting} {value:g}"), [])
+        some.append(found["parts"]["sentences"]["accuracy"])
     rows = f"accuracy on {found['parts']['sentences']['rows']} sentences, learnt from {found['train']:,} phrases"
-    text = common.table(("model", "recipe", rows), [(*name, shares(some)) for name, some in tried.items()])
+    text = common.table(("model", "recipe", rows), [(*name, mean(some)) for name, some in tried.items()])
     results = [{"model": model, "recipe": recipe, "accuracy": some} for (model, recipe), some in tried.items()]
     common.report("real_text_tune", options, {"tried": results}, text)
 
 
 def compare(options: Any) -> None:
-    """Runs every model on every task with every seed; those that nothing random goes into, once."""
-    specs: list[dict[str, Any]] = [
-        {"task": task, "model": name, "seed": seed, "recipe": model.recipe(model.chosen)}
-        for task in options.tasks
-        if task != "tales"
-        for name, model in MODELS.items()
-        for seed in model.seeds(options.rounds)
-    ]
-    specs += [{"task": "tales", "seed": seed} for seed in range(options.rounds) if "tales" in options.tasks]
+    """Runs every model on every task with every seed."""
+    specs: list[dict[str, Any]] = []
+    for task in options.tasks:
+        if task == "tales":
+            specs += [{"task": task, "model": "ToyBERT", "seed": seed, "recipe": {}} for seed in range(options.rounds)]
+        else:
+            specs += specs_of(task, lambda model: [model.chosen], options.rounds)
     runs: dict[str, dict[str, list[Any]]] = {}
     for spec, found in zip(specs, run_all(specs, options), strict=True):
-        runs.setdefault(spec["task"], {}).setdefault(spec.get("model", "ToyBERT"), []).append(found)
-    lines = []
-    for task, model in itertools.product((task for task in runs if task != "tales"), MODELS):
-        found = runs[task][model]
-        million = f"{found[0]['parameters'] / 1e6:.2f} M" if found[0]["parameters"] else ""
-        for part, one in found[0]["parts"].items():
-            figures = [shares([run["parts"][part][each] for run in found]) for each in ("accuracy", "macro_f1")]
-            lines.append((f"{task}, {part}", f"{found[0]['train']:,} / {one['rows']:,}", model, million, *figures))
-    header = ("task", "rows, train / test", "model", "parameters", "accuracy, mean (least - most)", "macro-F1")
-    text = f"{options.rounds} seeds.\n\n{common.table(header, lines)}"
-    if "tales" in runs:
-        text += f"\n\n{on_tales(runs['tales']['ToyBERT'], shares)}"
-    common.report("real_text", options, {"checkpoint": facts(options.checkpoint), "tasks": runs}, text)
+        runs.setdefault(spec["task"], {}).setdefault(spec["model"], []).append(found)
+    results = {"checkpoint": facts(options.checkpoint), "tasks": runs}
+    common.report("real_text", options, results, "\n\n".join(real_blocks(results).values()))
 
 
 def main() -> None:
-    parser = common.parser(__doc__, rounds=3)
-    parser.add_argument("--data", type=Path, help="folder of sst2, sentence_polarity, sms_spam and tales")
-    common.add_choice(parser, "--tasks", ["sst2", "polarity", "spam", "tales"])
-    parser.add_argument("--checkpoint", help="the folder of a model that was pre-trained on other text")
+    parser = common.parser(__doc__, rounds=3, tasks=("sst2", "polarity", "spam", "tales"))
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder of sst2, sentence_polarity, sms_spam and tales"
+    )
+    parser.add_argument("--checkpoint", required=True, help="the folder of a model that was pre-trained on other text")
     parser.add_argument("--resume", action="store_true", help="keep what an interrupted run has found")
     parser.add_argument("--tune", action="store_true", help="try recipes on a part of SST-2's train phrases instead")
-    options = common.parse(parser, one_run)
-    if not options.data or not options.checkpoint:
-        parser.error("give --data and --checkpoint")
+    options = common.parse(parser)
     try:  # rather now than when hours have passed
-        for task in {"sst2", "polarity"} if options.tune else options.tasks:
-            read = TASKS.get(task, lambda data: list((data / "tales").iterdir()))
-            read(options.data)
+        for task in ("sst2", "polarity") if options.tune else options.tasks:
+            list((options.data / "tales").iterdir()) if task == "tales" else TASKS[task](options.data)
         if not options.tune:
             facts(options.checkpoint)
     except (OSError, ValueError) as error:

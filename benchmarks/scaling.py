@@ -108,7 +108,7 @@ def run(case: dict[str, Any], corpus: Path, steps: int) -> dict[str, Any]:
     threads = str(max(1, int(os.environ["OMP_NUM_THREADS"]) // number))  # the cores are shared out
     with tempfile.TemporaryDirectory() as cache:  # each run reads the text anew
         spec, environment = {**case, "corpus": str(corpus), "steps": steps}, {"HF_DATASETS_CACHE": cache}
-        found = common.child("benchmarks.scaling", spec, launcher, OMP_NUM_THREADS=threads, **environment)
+        found = common.child("scaling", spec, launcher, OMP_NUM_THREADS=threads, **environment)
     assert found["processes"] == number, f"{number} processes were asked for, {found['processes']} ran"
     return found
 
@@ -121,10 +121,9 @@ def label(case: dict[str, Any], part: str) -> str:
 
 
 def main() -> None:
-    parser = common.parser(__doc__)
-    common.add_choice(parser, "--parts", PARTS)
+    parser = common.parser(__doc__, parts=PARTS)
     parser.add_argument("--most-sentences", type=int, default=CORPORA[-1], help="leave larger corpora out")
-    options = common.parse(parser, one_run)
+    options = common.parse(parser)
     most = CORPORA[0] if options.smoke else options.most_sentences
     cases, against = {}, {}
     with tempfile.TemporaryDirectory() as top:
@@ -141,18 +140,14 @@ def main() -> None:
                     against[name] = name.replace("HF Trainer", "ours").replace("1 processes", "2 processes")
         runs = common.interleaved(cases, options.rounds)
     results = common.compared(runs, against, "slower", "seconds_a_step")
-    lines = [
-        (
-            name,
-            common.show(row["seconds_a_step"], 1, 1e3),
-            common.show(row.get("slower")),
-            common.show(row["seconds_to_first_step"], 1),
-            common.show(row["peak_memory_mb"], 0),
-        )
-        for name, row in results.items()
-    ]
-    header = ("case", "ms a step", "times ours, or two's", "s to the first step", "peak MB of a process")
-    common.report("scaling", options, results, f"Steps of {BATCH} rows.\n\n{common.table(header, lines)}")
+    columns = {
+        "ms a step": ("seconds_a_step", 1, 1e3),
+        "times ours, or two's": ("slower", 2, 1.0),
+        "s to the first step": ("seconds_to_first_step", 1, 1.0),
+        "peak MB of a process": ("peak_memory_mb", 0, 1.0),
+    }
+    text = f"Steps of {BATCH} rows.\n\n{common.figures_table('case', results, columns)}"
+    common.report("scaling", options, results, text)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import math
 import random
 import tempfile
 import time
@@ -39,12 +40,10 @@ GRID: tuple[dict[str, Any], ...] = (
     {"mlm_probability": 0.2},
     {"initializer_range": 0.02},
 )
+NOTEBOOK = {**RECIPES["seed"], "pairs": "fixed", "grouped": False}
 ROWS: dict[str, dict[str, Any]] = {
     "ours, default recipe": {"side": "ours", "recipe": {}},
-    "HF Trainer, the notebook's recipe": {
-        "side": "HF Trainer",
-        "recipe": {**RECIPES["seed"], "pairs": "fixed", "grouped": False},
-    },
+    "HF Trainer, the notebook's recipe": {"side": "HF Trainer", "recipe": NOTEBOOK},
     "HF Trainer, tuned AdamW": {"side": "HF Trainer", "recipe": BEST_ADAMW},
     "HF Trainer, tuned AdamW, 12 epochs": {"side": "HF Trainer", "recipe": {**BEST_ADAMW, "epochs": 12}},
 }
@@ -55,20 +54,15 @@ Found = dict[str, Any]  # of a run: its curve
 
 
 class FreshPairs(Dataset):
-    """Holds rows for Trainer whose false B is drawn anew each time, from another document.
-
-    Each A has two rows, with its true next sentence and with a false one, as on our side.
-    """
+    """Holds two rows for each A, as on our side: with its true next sentence, and with one drawn anew each time."""
 
     def __init__(self, corpus: peers.Corpus):
+        self.tokenizer, self.max_length = corpus.stock, corpus.max_length
+        self.special = set(corpus.stock.all_special_ids)
         texts = [text for document in corpus.documents for text in document]
         ids = iter(corpus.stock(texts, add_special_tokens=False)["input_ids"])
-        self.pairs = []  # (document, A, B)
-        for number, document in enumerate(corpus.documents):
-            sentences = [next(ids) for _ in document]
-            self.pairs += [(number, a, b) for a, b in itertools.pairwise(sentences)]
-        self.cls, self.sep = corpus.stock.cls_token_id, corpus.stock.sep_token_id
-        self.max_length, self.special = corpus.max_length, set(corpus.stock.all_special_ids)
+        sentences = [[next(ids) for _ in document] for document in corpus.documents]
+        self.pairs = [(number, *pair) for number, some in enumerate(sentences) for pair in itertools.pairwise(some)]
 
     def __len__(self) -> int:
         return 2 * len(self.pairs)
@@ -79,22 +73,24 @@ class FreshPairs(Dataset):
             other = document
             while other == document:
                 other, _, b = random.choice(self.pairs)
-        b = b[: self.max_length - 3 - len(a)]
-        ids = [self.cls, *a, self.sep, *b, self.sep]
+        sep = self.tokenizer.sep_token_id
+        first = [self.tokenizer.cls_token_id, *a, sep]
+        second = [*b[: self.max_length - 1 - len(first)], sep]
         return {
-            "input_ids": ids,
-            "token_type_ids": [0] * (len(a) + 2) + [1] * (len(b) + 1),
-            "attention_mask": [1] * len(ids),
-            "special_tokens_mask": [int(token in self.special) for token in ids],
+            "input_ids": first + second,
+            "token_type_ids": [0] * len(first) + [1] * len(second),
+            "attention_mask": [1] * len(first + second),
+            "special_tokens_mask": [int(token in self.special) for token in first + second],
             "next_sentence_label": row % 2,
         }
 
 
 class Watch:
-    """Measures a model from outside, every so many steps, and stops the clock meanwhile."""
+    """Measures a model before its forward pass every so many steps, and stops the clock meanwhile."""
 
-    def __init__(self, batches: Any, every: int, cap: float, goal: Goal):
-        self.batches, self.every, self.cap, self.goal = batches, every, cap, goal
+    def __init__(self, spec: dict[str, Any]):
+        self.every, self.cap, self.goal = spec["every"], spec["cap"], spec["goal"]
+        self.batches = peers.fixed_batches(peers.stories(spec["documents"], split="validation"))
         self.began, self.excluded, self.steps = time.perf_counter(), 0.0, 0
         self.curve: list[dict[str, float]] = []
 
@@ -105,11 +101,7 @@ class Watch:
             self.steps += 1
 
     def look(self, model: nn.Module) -> None:
-        """Adds a point to the curve.
-
-        Raises:
-            Enough: the goal is reached, or the time is over.
-        """
+        """Adds a point to the curve; raises Enough where the goal is reached or the time is over."""
         stopped = time.perf_counter()
         seconds = stopped - self.began - self.excluded
         self.curve.append({"step": self.steps, "seconds": seconds, **peers.measure(model, self.batches)})
@@ -124,16 +116,15 @@ def reached(point: dict[str, float], goal: Goal) -> bool:
 
 def one_run(spec: dict[str, Any]) -> Found:
     """Trains once, from text in memory, and returns the curve of what it had learnt by when."""
-    corpus = peers.stories(spec["documents"])
+    corpus, is_ours = peers.stories(spec["documents"]), spec["side"] == "ours"
     recipe = {"pairs": None, "grouped": False, "adam_beta2": 0.999, **spec["recipe"]}
     pairs, grouped, beta2 = (recipe.pop(name) for name in ("pairs", "grouped", "adam_beta2"))
     fixed = peers.text_pairs(corpus) if pairs == "fixed" else []  # before the clock starts
-    batches = peers.fixed_batches(peers.stories(spec["documents"], split="validation"))
-    ours = {} if spec["side"] == "ours" else {"muon_learning_rate": 0.0}
     with tempfile.TemporaryDirectory() as folder, common.silence(), contextlib.suppress(common.Enough):
-        options = peers.pretrain_options(folder, seed=spec["seed"], **{**ours, **recipe})
-        watch = Watch(batches, spec["every"], spec["cap"], tuple(spec["goal"]))
-        if spec["side"] == "ours":
+        changes = recipe if is_ours else {"muon_learning_rate": 0.0, **recipe}
+        options = peers.pretrain_options(folder, seed=spec["seed"], **changes)
+        watch = Watch(spec)
+        if is_ours:
             model, _ = peers.train_ours(corpus, options, watch)
         else:
             rows = FreshPairs(corpus) if pairs == "fresh" else peers.encode(fixed, corpus)
@@ -146,35 +137,30 @@ def run(row: dict[str, Any], seed: int, options: Any, **environment: str) -> Fou
     """Does a run in a process of its own, so that none profits from what another has set up."""
     spec = {name: getattr(options, name) for name in ("every", "cap", "documents")}
     spec |= {**row, "seed": seed, "goal": options.goals[-1]}
-    return common.child("benchmarks.time_to_quality", spec, **environment)
+    return common.child("time_to_quality", spec, **environment)
 
 
-def seconds_to(found: Found, goal: Goal) -> float | None:
-    """Returns the seconds of the first point that reaches a goal, None where no point does."""
-    return next((point["seconds"] for point in found["curve"] if reached(point, goal)), None)
+def seconds_to(goal: Goal, runs: list[Found]) -> list[float | None]:
+    """Returns the seconds of each run's first point that reaches a goal, None where no point does."""
+    return [next((point["seconds"] for point in found["curve"] if reached(point, goal)), None) for found in runs]
 
 
-def when(runs: list[Found], goal: Goal) -> str:
-    """Says when the runs of a row reached a goal: the median and the extremes, or how many never did."""
-    times = [seconds_to(found, goal) for found in runs]
-    there = sorted(value for value in times if value is not None)
-    if len(there) < len(times):
-        longest = max(found["curve"][-1]["seconds"] for found in runs)
-        return f"{len(times) - len(there)} of {len(times)} not in {longest:.0f} s"
-    return f"{np.median(there):.0f} ({there[0]:.0f} - {there[-1]:.0f})"
+def ratio(times: list[float | None], had: list[float], ours: list[float | None]) -> dict[str, Any] | None:
+    """Returns the paired ratios of seconds to a goal, None where one of our own runs never got there.
 
-
-def ratio(runs: list[Found], ours: list[Found], goal: Goal) -> dict[str, Any] | None:
-    """Returns the paired ratios of seconds to a goal; a run that never got there counts with the time that it had.
-
-    None where one of our own runs never got there.
+    A run of the peer that never got there counts with the seconds that it had.
     """
-    times, had = [seconds_to(found, goal) for found in runs], [found["curve"][-1]["seconds"] for found in runs]
-    reference = [seconds for found in ours if (seconds := seconds_to(found, goal)) is not None]
-    if len(reference) < len(ours):
+    if None in ours:
         return None
-    found = common.ratios([time or most for time, most in zip(times, had, strict=True)], reference)
+    found = common.ratios([time or most for time, most in zip(times, had, strict=True)], ours)
     return {**found, "at_least": None in times}
+
+
+def when(times: list[float | None], had: list[float]) -> str:
+    """Says when the runs of a row reached a goal: the median and the extremes, or how many never did."""
+    if missed := times.count(None):
+        return f"{missed} of {len(times)} not in {max(had):.0f} s"
+    return f"{np.median(times):.0f} ({min(times):.0f} - {max(times):.0f})"
 
 
 def compare(options: Any) -> None:
@@ -183,23 +169,18 @@ def compare(options: Any) -> None:
 
     def turn(name: str) -> Found:
         found = run(ROWS[name], seed := next(seeds[name]), options)
-        last = found["curve"][-1]
-        print(
-            f"{name}, seed {seed}: {last['seconds']:.0f} s, {last['step']} steps, "
-            f"MLM loss {last['mlm_loss']:.3f}, NSP accuracy {last['nsp_accuracy']:.3f}",
-            flush=True,
-        )
+        print(f"{name}, seed {seed}: {found['curve'][-1]}", flush=True)
         return found
 
     runs = common.interleaved({name: partial(turn, name) for name in options.rows}, options.rounds)
     results: dict[str, Any] = {name: {"recipe": ROWS[name], "runs": found} for name, found in runs.items()}
     lines = []
     for goal, name in itertools.product(options.goals, runs):
-        times = ratio(runs[name], runs[OURS], goal) if OURS in runs and name != OURS else None
-        seconds = [seconds_to(found, goal) for found in runs[name]]
-        results[name][f"{goal[0]}:{goal[1]}"] = {"seconds": seconds, "ours_is_faster": times}
-        shown = f"{'at least ' if times['at_least'] else ''}{common.show(times)}" if times else ""
-        lines.append((f"{goal[0]} and {goal[1]}", name, when(runs[name], goal), shown))
+        times, had = seconds_to(goal, runs[name]), [found["curve"][-1]["seconds"] for found in runs[name]]
+        faster = ratio(times, had, seconds_to(goal, runs[OURS])) if OURS in runs and name != OURS else None
+        results[name][f"{goal[0]}:{goal[1]}"] = {"seconds": times, "ours_is_faster": faster}
+        shown = f"{'at least ' if faster['at_least'] else ''}{common.show(faster)}" if faster else ""
+        lines.append((f"{goal[0]} and {goal[1]}", name, when(times, had), shown))
     header = ("MLM loss and NSP accuracy", "row", "seconds (least - most)", "ours is faster by")
     text = f"{options.rounds} seeds, measured every {options.every} steps.\n\n{common.table(header, lines)}"
     common.report("time_to_quality", options, results, text)
@@ -210,14 +191,14 @@ def tune(options: Any) -> None:
 
     As many runs as the machine has cores are tried at once, on one thread each, against what was best before them.
     """
-    best, top, lines, tried = dict(BEST_ADAMW), (float("inf"), float("inf")), [], []
+    best, top, lines, tried = dict(BEST_ADAMW), (math.inf, math.inf), [], []
 
     def score(change: dict[str, Any]) -> tuple[float, float]:
         recipe = {**best, **change}
         found = run({"side": "HF Trainer", "recipe": recipe}, 0, options, OMP_NUM_THREADS="1")
-        seconds, last = seconds_to(found, options.goals[-1]), found["curve"][-1]
+        (seconds,), last = seconds_to(options.goals[-1], [found]), found["curve"][-1]
         tried.append({"recipe": recipe, "seconds_to_goal": seconds, "last": last})
-        return (float("inf") if seconds is None else seconds), last["mlm_loss"]
+        return (math.inf if seconds is None else seconds), last["mlm_loss"]
 
     changes: list[dict[str, Any]] = [{}, *GRID[: 1 if options.smoke else None]]
     with ThreadPool(CORES) as pool:
@@ -236,17 +217,16 @@ def tune(options: Any) -> None:
 
 
 def main() -> None:
-    parser = common.parser(__doc__, rounds=3)
-    common.add_choice(parser, "--rows", ROWS)
+    parser = common.parser(__doc__, rounds=3, rows=ROWS)
     parser.add_argument("--targets", nargs="+", default=TARGETS, help="MLM loss:NSP accuracy, the hardest last")
     parser.add_argument("--every", type=int, default=100, help="steps between measurements")
     parser.add_argument("--cap", type=float, default=1800.0, help="seconds of training after which a run is given up")
     parser.add_argument("--tune", action="store_true", help="look for the peer's best AdamW recipe instead")
-    options = common.parse(parser, one_run)
+    options = common.parse(parser)
     options.documents = None  # all of the corpus
     if options.smoke:
         options.every, options.cap, options.documents = 2, 0.3, 8
-    options.goals = [tuple(float(number) for number in target.split(":")) for target in options.targets]
+    options.goals = [tuple(map(float, target.split(":"))) for target in options.targets]
     tune(options) if options.tune else compare(options)
 
 
