@@ -92,12 +92,12 @@ def with_torch(folder: Path, texts: list[str], how: dict[str, Any]) -> dict[str,
     tokenizer, encode = encoder(folder, texts, how)
     model = AutoModelForMaskedLM.from_pretrained(folder, **how).eval()
     fill = pipeline("fill-mask", model=model, tokenizer=tokenizer, device="cpu")
+    asked, encoded = texts if len(texts) > 1 else texts[0], encode()
 
     @torch.inference_mode()
     def forward(batch: dict[str, torch.Tensor]) -> torch.Tensor:
         return model(**batch).logits
 
-    asked, encoded = texts if len(texts) > 1 else texts[0], encode()
     return {
         "pipeline": lambda: fill(asked, batch_size=len(texts)),
         "tokenizer + model": lambda: forward(encode()),
@@ -122,25 +122,10 @@ def with_onnx(folder: Path, texts: list[str]) -> dict[str, Callable[[], Any]]:
     }
 
 
-def largest_difference(sides: dict[str, dict[str, Callable[[], Any]]], folder: Path, texts: list[str]) -> float:
-    """Returns the largest difference between the sides' logits at the real tokens.
-
-    Raises:
-        AssertionError: the sides do not give the same tokens, or not the same answers.
-    """
-    ours, bert = (encoder(*side)[1]() for side in ((ROOT, texts, TRUST), (folder, texts, {})))
-    assert all(torch.equal(ours[name], bert[name]) for name in bert), "the tokens differ"
-    first, *others = (torch.as_tensor(calls["forward"]())[bert["attention_mask"].bool()] for calls in sides.values())
-    for other in others:
-        torch.testing.assert_close(other, first, rtol=1e-4, atol=1e-4)  # logits of up to some 20
-    return max(float((other - first).abs().max()) for other in others)
-
-
-def answers(folder: Path, texts: list[str], seconds: float) -> tuple[dict[str, Callable[[], float]], float]:
-    """Returns the rows of some texts, and the largest difference between the sides' answers."""
+def answers(folder: Path, texts: list[str], seconds: float) -> dict[str, Callable[[], float]]:
+    """Returns the rows of some texts, to which the sides must give the same logits."""
     sides = {"ours": with_torch(ROOT, texts, TRUST), "BERT": with_torch(folder, texts, {})}
-    if onnxruntime:
-        sides["ONNX Runtime"] = with_onnx(folder, texts)
+    sides |= {"ONNX Runtime": with_onnx(folder, texts)} if onnxruntime else {}
     rows: dict[str, Callable[[], float]] = {
         f"{what}, {name}": partial(common.per_call, calls[what], seconds)
         for what in sides["ours"]
@@ -149,7 +134,12 @@ def answers(folder: Path, texts: list[str], seconds: float) -> tuple[dict[str, C
     }
     for row in rows.values():
         row()  # the first calls are slower
-    return rows, largest_difference(sides, folder, texts)
+    ours, bert = (encoder(*side)[1]() for side in ((ROOT, texts, TRUST), (folder, texts, {})))
+    assert all(torch.equal(ours[name], bert[name]) for name in bert), "the tokens differ"
+    first, *others = (torch.as_tensor(calls["forward"]())[bert["attention_mask"].bool()] for calls in sides.values())
+    for other in others:
+        torch.testing.assert_close(other, first, rtol=1e-4, atol=1e-4)  # logits of up to some 20
+    return rows
 
 
 def until_first_answer(program: str, folder: Path, text: str, how: dict[str, Any]) -> float:
@@ -161,19 +151,17 @@ def until_first_answer(program: str, folder: Path, text: str, how: dict[str, Any
 
 def starts(folder: Path, text: str) -> dict[str, Callable[[], float]]:
     """Returns the rows of the time from process start to first answer."""
-    rows: dict[str, Callable[[], float]] = {}
-    for what, program in STARTS.items():
-        if "ONNX" not in what:
-            rows[f"{what}, ours"] = partial(until_first_answer, program, ROOT, text, TRUST)
-        if "ONNX" not in what or onnxruntime:
-            rows[f"{what}, BERT"] = partial(until_first_answer, program, folder, text, {})
-    return rows
+    sides: dict[str, tuple[Path, dict[str, Any]]] = {"ours": (ROOT, TRUST), "BERT": (folder, {})}
+    return {
+        f"{what}, {name}": partial(until_first_answer, program, place, text, how)
+        for what, program in STARTS.items()
+        for name, (place, how) in sides.items()
+        if "ONNX" not in what or (onnxruntime and name == "BERT")
+    }
 
 
 def main() -> None:
-    parser = common.parser(__doc__)
-    common.add_choice(parser, "--rows", GROUPS)
-    options = common.parse(parser)
+    options = common.parse(common.parser(__doc__, rows=GROUPS))
     results, tables, threads = {}, [], torch.get_num_threads()
     with tempfile.TemporaryDirectory() as top:
         folder, texts = Path(top) / "bert", masked_sentences(BATCH)
@@ -184,20 +172,17 @@ def main() -> None:
         for group in options.rows:
             title, unit, scale = GROUPS[group]
             if group == "start":
-                rows, difference = starts(folder, texts[0]), None
+                rows = starts(folder, texts[0])
             else:
                 torch.set_num_threads(1 if group == "one" else threads)  # a second one only costs a single sentence
                 asked = texts[:1] if group == "one" else texts
-                rows, difference = answers(folder, asked, 0.05 if options.smoke else SECONDS)
+                rows = answers(folder, asked, 0.05 if options.smoke else SECONDS)
             times = common.interleaved(rows, options.rounds)
             runs = {name: [{"seconds": seconds} for seconds in some] for name, some in times.items()}
             found = common.compared(runs, {name: f"{name.rpartition(', ')[0]}, ours" for name in runs})
-            results[group] = {"rows": found, "largest_difference_of_logits": difference}
-            lines = [
-                (name, common.show(row["seconds"], scale=scale), common.show(row.get("ours_is_faster")))
-                for name, row in found.items()
-            ]
-            tables.append(f"### {title}\n\n{common.table(('row', unit, 'ours is faster by'), lines)}")
+            results[group] = {"rows": found}
+            columns = {unit: ("seconds", 2, scale), "ours is faster by": ("ours_is_faster", 2, 1.0)}
+            tables.append(f"### {title}\n\n{common.figures_table('row', found, columns)}")
     common.report("inference", options, results, "\n\n".join(tables))
 
 

@@ -33,7 +33,7 @@ from toybert.train.data.batches import DatasetBatches
 from toybert.train.data.datasets import PretrainDataset
 from toybert.train.hub.stock import save_stock_tokenizer
 from toybert.train.loop import loop
-from toybert.train.loop.run import start
+from toybert.train.loop.run import LoopOptions, start
 from toybert.train.pretrain import PretrainOptions
 
 NEVER = 10**9  # steps between checkpoints
@@ -101,11 +101,6 @@ def synthetic_tokenizer(vocab_size: int, max_length: int) -> Any:
     return ToyBertTokenizer(vocab={word: index for index, word in enumerate(words)}, model_max_length=max_length)
 
 
-def synthetic(count: int, vocab_size: int) -> Corpus:
-    """Makes a corpus of synthetic documents."""
-    return with_stock(synthetic_documents(count, vocab_size), synthetic_tokenizer(vocab_size, 128), 128)
-
-
 def pretrain_options(folder: str = "", **changes: Any) -> PretrainOptions:
     """Returns the options of a run: our default recipe, with changes. Only a run needs the folder."""
     return PretrainOptions(output_dir=folder, checkpoint_every=NEVER, **changes)
@@ -119,9 +114,6 @@ def same_maths(dropout: float) -> dict[str, Any]:
 
 # The defaults of TrainingArguments, DataCollatorForLanguageModeling and BertConfig.
 LIBRARY_DEFAULTS = {**same_maths(0.1), "learning_rate": 5e-5, "weight_decay": 0.0, "warmup_ratio": 0.0}
-# What turns off in Trainer whatever costs time beside the training.
-QUIET: dict[str, Any] = {"use_cpu": True, "report_to": [], "disable_tqdm": True}
-QUIET |= {"save_strategy": "no", "logging_strategy": "no"}
 
 
 def bert_config(config: Any, **changes: Any) -> BertConfig:
@@ -208,6 +200,35 @@ def encode(pairs: Sequence[Pair], corpus: Corpus, padding: bool = False) -> list
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
+def training_arguments(options: LoopOptions, rows: Any, grouped: bool = False, **more: Any) -> TrainingArguments:
+    """Makes Trainer's arguments of a recipe of ours, without what costs time beside the training."""
+    # newer versions of the library renamed the choice
+    renamed = "train_sampling_strategy" in TrainingArguments.__dataclass_fields__
+    by_length = {"train_sampling_strategy": "group_by_length"} if renamed else {"group_by_length": True}
+    return TrainingArguments(
+        output_dir=options.output_dir,
+        num_train_epochs=options.epochs,
+        per_device_train_batch_size=options.batch_size,
+        learning_rate=options.learning_rate,
+        weight_decay=options.weight_decay,
+        lr_scheduler_type=options.schedule,
+        warmup_steps=round(options.warmup_ratio * options.epochs * -(-len(rows) // options.batch_size)),
+        max_grad_norm=options.max_grad_norm,
+        optim="adamw_torch_fused",
+        seed=options.seed,
+        use_cpu=True,
+        report_to=[],
+        disable_tqdm=True,
+        save_strategy="no",
+        logging_strategy="no",
+        dataloader_pin_memory=False,
+        remove_unused_columns=False,  # or the special tokens' mask is lost before the collator
+        logging_nan_inf_filter=False,
+        **(by_length if grouped else {}),
+        **more,
+    )
+
+
 def train_with_trainer(
     rows: Any,
     corpus: Corpus,
@@ -219,27 +240,7 @@ def train_with_trainer(
 ) -> Trained:
     """Pre-trains the library's BERT with the library's Trainer and collator on encoded rows, by a recipe of ours."""
     set_seed(options.seed)
-    # newer versions of the library renamed the choice
-    renamed = "train_sampling_strategy" in TrainingArguments.__dataclass_fields__
-    by_length = {"train_sampling_strategy": "group_by_length"} if renamed else {"group_by_length": True}
-    arguments = TrainingArguments(
-        output_dir=options.output_dir,
-        num_train_epochs=options.epochs,
-        per_device_train_batch_size=options.batch_size,
-        learning_rate=options.learning_rate,
-        weight_decay=options.weight_decay,
-        lr_scheduler_type=options.schedule,
-        warmup_steps=round(options.warmup_ratio * options.epochs * -(-len(rows) // options.batch_size)),
-        max_grad_norm=options.max_grad_norm,
-        optim="adamw_torch_fused",
-        adam_beta2=adam_beta2,
-        seed=options.seed,
-        dataloader_pin_memory=False,
-        remove_unused_columns=False,  # or the special tokens' mask is lost before the collator
-        logging_nan_inf_filter=False,
-        **QUIET,
-        **(by_length if grouped else {}),
-    )
+    arguments = training_arguments(options, rows, grouped, adam_beta2=adam_beta2)
     model = new_model("BERT", corpus, options, hook, **size)
     collator = DataCollatorForLanguageModeling(corpus.stock, mlm_probability=options.mlm_probability)
     trainer = Trainer(model=model, args=arguments, train_dataset=rows, data_collator=collator)

@@ -39,7 +39,9 @@ class Size(NamedTuple):
 
     def corpus(self, smoke: bool) -> peers.Corpus:
         documents = 4 if smoke else self.documents
-        return peers.synthetic(documents, self.vocab_size) if self.vocab_size else peers.stories(documents)
+        if not (V := self.vocab_size):
+            return peers.stories(documents)
+        return peers.with_stock(peers.synthetic_documents(documents, V), peers.synthetic_tokenizer(V, 128), 128)
 
 
 class Row(NamedTuple):
@@ -170,16 +172,16 @@ def matrix_rate(shapes: list[Product], seconds: float = 0.5) -> float:
     return sum(2 * stack * m * k * n * times for stack, m, k, n, times in shapes) / common.per_call(step, seconds)
 
 
-def floor(
-    size: Size, corpus: peers.Corpus, pairs: list[peers.Pair], recipe: dict[str, Any]
-) -> tuple[float, float, list[Product]]:
-    """Returns the operations of an epoch, Muon's own, and the products of a mean step."""
+def floor(size: Size, corpus: peers.Corpus, pairs: list[peers.Pair], recipe: dict[str, Any]) -> dict[str, Any]:
+    """Returns the operations of an epoch, those of Muon, and the products of a mean step."""
     options, V = peers.pretrain_options(**recipe), len(corpus.tokenizer)
     lengths = torch.tensor([len(row["input_ids"]) for row in peers.encode(pairs, corpus)])
     masked = options.mlm_probability * float(lengths.sum() - 3 * len(lengths))
-    shapes = products(size, int(lengths.float().mean().round()), round(masked / len(lengths) * BATCH), V)
-    muon = muon_operations(size, -(-len(lengths) // BATCH)) if options.muon_learning_rate else 0.0
-    return operations(size, lengths, masked, V), muon, shapes
+    return {
+        "operations": operations(size, lengths, masked, V),
+        "muon_operations": muon_operations(size, -(-len(lengths) // BATCH)) if options.muon_learning_rate else 0.0,
+        "shapes": products(size, int(lengths.float().mean().round()), round(masked / len(lengths) * BATCH), V),
+    }
 
 
 def jobs(size: Size, rows: list[str], smoke: bool) -> tuple[peers.Corpus, list[peers.Pair], dict[str, Any]]:
@@ -203,31 +205,21 @@ def compare(name: str, options: Any) -> tuple[dict[str, Any], str]:
         run()
     corpus, pairs, runs = jobs(size, chosen, options.smoke)
     facts: dict[str, Any] = {**peers.check_alike(pairs, corpus, **size.fields), "vocabulary": len(corpus.tokenizer)}
-    *_, plain = floor(size, corpus, pairs, peers.same_maths(0.0))
+    plain = floor(size, corpus, pairs, peers.same_maths(0.0))["shapes"]
 
     results = common.interleaved({**runs, "rate": lambda: matrix_rate(plain)}, options.rounds)
     rates = results.pop("rate")
     found = common.compared(results, {row: ROWS[row].against for row in chosen})
     for row in (row for row in chosen if ROWS[row].kind == "ours"):
-        needed, muon, _ = floor(size, corpus, pairs, ROWS[row].recipe)
-        found[row] |= shares_of_floor(needed, muon, rates, found[row]["seconds"]["values"])
+        count, seconds = floor(size, corpus, pairs, ROWS[row].recipe), found[row]["seconds"]["values"]
+        shares = {"share_of_floor": count["operations"]}  # of the row's seconds, that its products alone would take
+        if count["muon_operations"]:
+            shares["share_with_muon"] = count["operations"] + count["muon_operations"]
+        for share, needed in shares.items():
+            found[row][share] = common.ratios([needed / rate for rate in rates], seconds)
     check_losses(found)
     facts["matrix_rate"] = common.spread(rates)
     return {"facts": facts, "rows": found}, layout(name, size, facts, found)
-
-
-def shares_of_floor(needed: float, muon: float, rates: list[float], seconds: list[float]) -> dict[str, Any]:
-    """Returns what share of a row's seconds its matrix products alone would take."""
-    least = [needed / rate for rate in rates]
-    found = {
-        "operations": needed,
-        "floor_seconds": common.spread(least),
-        "share_of_floor": common.ratios(least, seconds),
-    }
-    if muon:
-        with_muon = [(needed + muon) / rate for rate in rates]
-        found |= {"muon_operations": muon, "share_with_muon": common.ratios(with_muon, seconds)}
-    return found
 
 
 def check_losses(found: dict[str, Any], tolerance: float = 0.1) -> None:

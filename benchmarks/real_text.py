@@ -6,7 +6,6 @@ The data sets are given by path, as they are distributed: README.md says where t
 import json
 import statistics
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from multiprocessing.pool import ThreadPool
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+from sklearn.dummy import DummyClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
@@ -26,7 +26,6 @@ from transformers import (
     BertForSequenceClassification,
     DataCollatorWithPadding,
     Trainer,
-    TrainingArguments,
     set_seed,
 )
 
@@ -36,11 +35,8 @@ from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub.folders import save_hub_folder
 from toybert.train.measure.baselines import WORD
 
+Spec = dict[str, Any]  # of a run: the data, the checkpoint, the task, the model, its recipe and the seed
 Fitted = tuple[list[str], int | None]  # the labels that a model gives the rows that are measured, and its parameters
-VOCABULARY = 8_000
-RECIPE: dict[str, Any] = {"epochs": 3, "batch_size": 32, "dropout": 0.1}  # of the networks
-
-
 REAL = {  # the columns of the table: a task, its part and the figure
     "SST-2, dev": ("sst2", "dev", "accuracy"),
     "SST-2, test": ("sst2", "test", "accuracy"),
@@ -56,80 +52,66 @@ KINDS = {  # the columns of the card's table, and the models that each shows the
 }
 
 
-def words_and_config(train: Rows, seed: int, size: str) -> tuple[Any, Any]:
+def words_and_config(train: Rows, spec: Spec) -> tuple[Any, Any]:
     """Makes the tokenizer of a task's words, and the configuration of a network of a checkpoint's size for them."""
-    set_seed(seed)
-    tokenizer = peers.learn_words([[text for text, _ in train]], VOCABULARY)
+    set_seed(spec["seed"])
+    tokenizer = peers.learn_words([[text for text, _ in train]], 8_000)
     fields = {"vocab_size": len(tokenizer), "initializer_range": 0.05}
-    return tokenizer, AutoConfig.from_pretrained(size, trust_remote_code=True, **fields)
+    return tokenizer, AutoConfig.from_pretrained(spec["checkpoint"], trust_remote_code=True, **fields)
 
 
-def from_scratch(train: Rows, measured: Rows, seed: int, size: str, recipe: dict[str, Any]) -> Fitted:
+def recipe(folder: str, spec: Spec, **files: str) -> FinetuneOptions:
+    """Returns the options of a network's run, which keeps its last epoch: nothing is chosen on measured rows."""
+    how: dict[str, Any] = {"epochs": 3, "dropout": 0.1, "checkpoint_every": peers.NEVER, **spec["recipe"]}
+    return FinetuneOptions(output_dir=folder, model=spec["checkpoint"], seed=spec["seed"], **how, **files)
+
+
+def from_scratch(train: Rows, measured: Rows, spec: Spec) -> Fitted:
     """Trains ours, of a checkpoint's size, on the words of a task."""
     with tempfile.TemporaryDirectory() as top:
-        tokenizer, config = words_and_config(train, seed, size)
+        tokenizer, config = words_and_config(train, spec)
         save_hub_folder(AutoModelForPreTraining.from_config(config, trust_remote_code=True), tokenizer, Path(top))
-        return fine_tuned(train, measured, seed, top, recipe)
+        return fine_tuned(train, measured, {**spec, "checkpoint": top})
 
 
-def fine_tuned(train: Rows, measured: Rows, seed: int, checkpoint: str, recipe: dict[str, Any]) -> Fitted:
-    """Fine-tunes a checkpoint by `train_finetuning`, and keeps the last epoch: nothing is chosen on measured rows."""
+def fine_tuned(train: Rows, measured: Rows, spec: Spec) -> Fitted:
+    """Fine-tunes a checkpoint by `train_finetuning`."""
     with tempfile.TemporaryDirectory() as top, common.silence():
-        run, files = f"{top}/run", {name: f"{top}/{name}.csv" for name in ("train", "measured")}
-        for rows, file in zip((train, measured), files.values(), strict=True):
+        run, learnt, others = f"{top}/run", f"{top}/train.csv", f"{top}/measured.csv"
+        for rows, file in ((train, learnt), (measured, others)):
             pd.DataFrame(rows, columns=["text", "label"]).to_csv(file, index=False)
-        train_finetuning(
-            FinetuneOptions(
-                output_dir=run, model=checkpoint, seed=seed, checkpoint_every=peers.NEVER, train_file=files["train"],
-                validation_file=files["measured"], test_file=files["measured"], **{**RECIPE, **recipe},
-            )
-        )  # fmt: skip
+        train_finetuning(recipe(run, spec, train_file=learnt, validation_file=others, test_file=others))
         guesses = pd.read_csv(f"{run}/predictions.csv", dtype=str, keep_default_na=False)["predicted"].tolist()
         model = AutoModelForSequenceClassification.from_pretrained(run, trust_remote_code=True)
         return guesses, model.num_parameters()
 
 
-def bert(train: Rows, measured: Rows, seed: int, size: str, recipe: dict[str, Any]) -> Fitted:
+def bert(train: Rows, measured: Rows, spec: Spec) -> Fitted:
     """Trains the library's BERT of the same size and words from scratch with Trainer, by the same recipe."""
-    names, recipe = sorted({label for _, label in train}), {**RECIPE, **recipe}
+    names = sorted({label for _, label in train})
     with tempfile.TemporaryDirectory() as top, common.silence():
-        ours, config = words_and_config(train, seed, size)
-        tokenizer = peers.with_stock([], ours, 64).stock
-        dropout = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), recipe["dropout"])
+        ours, config = words_and_config(train, spec)
+        tokenizer, options = peers.with_stock([], ours, 64).stock, recipe(top, spec)
 
         def encode(rows: Rows) -> list[dict[str, Any]]:
-            return [
-                {**tokenizer(text, truncation=True, max_length=64), "labels": names.index(label)}
-                for text, label in rows
-            ]
+            how: dict[str, Any] = {"truncation": True, "max_length": 64}
+            return [{**tokenizer(text, **how), "labels": names.index(label)} for text, label in rows]
 
-        set_seed(seed)
-        steps = recipe["epochs"] * -(-len(train) // recipe["batch_size"])
-        arguments = TrainingArguments(
-            output_dir=top, num_train_epochs=recipe["epochs"], per_device_train_batch_size=recipe["batch_size"],
-            learning_rate=recipe["learning_rate"], weight_decay=0.01, warmup_steps=round(0.06 * steps), seed=seed,
-            **peers.QUIET,
-        )  # fmt: skip
-        trainer = Trainer(
-            model=BertForSequenceClassification(peers.bert_config(config, **dropout)), args=arguments,
-            train_dataset=encode(train), data_collator=DataCollatorWithPadding(tokenizer),
-        )  # fmt: skip
+        set_seed(spec["seed"])
+        dropout = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), options.dropout)
+        model = BertForSequenceClassification(peers.bert_config(config, **dropout))
+        arguments, collator = peers.training_arguments(options, train), DataCollatorWithPadding(tokenizer)
+        trainer = Trainer(model=model, args=arguments, train_dataset=encode(train), data_collator=collator)
         trainer.train()
         guesses = trainer.predict(encode(measured)).predictions.argmax(-1)
-        return [names[guess] for guess in guesses], trainer.model.num_parameters()
+        return [names[guess] for guess in guesses], model.num_parameters()
 
 
-def linear(kind: Any, train: Rows, measured: Rows, seed: int, size: str, recipe: dict[str, Any]) -> Fitted:
+def linear(kind: Any, train: Rows, measured: Rows, spec: Spec) -> Fitted:
     """Fits a model of scikit-learn on words and pairs of neighbours."""
-    model = make_pipeline(CountVectorizer(token_pattern=WORD, ngram_range=(1, 2)), kind(**recipe))
+    model = make_pipeline(CountVectorizer(token_pattern=WORD, ngram_range=(1, 2)), kind(**spec["recipe"]))
     model.fit(*map(list, zip(*train, strict=True)))
     return list(model.predict([text for text, _ in measured])), None
-
-
-def commonest(train: Rows, measured: Rows, *unused: Any) -> Fitted:
-    """Always says the commonest class of training."""
-    label, _ = Counter(label for _, label in train).most_common(1)[0]
-    return [label] * len(measured), None
 
 
 class Model(NamedTuple):
@@ -143,7 +125,7 @@ class Model(NamedTuple):
 
 LOGISTIC = partial(LogisticRegression, max_iter=2000)
 MODELS = {
-    "the commonest class": Model(commonest),
+    "the commonest class": Model(partial(linear, DummyClassifier)),
     "naive Bayes, words and pairs of neighbours": Model(partial(linear, MultinomialNB), "alpha", (0.1, 0.3, 1, 3), 1.0),
     "logistic regression, words and pairs of neighbours": Model(
         partial(linear, LOGISTIC), "C", (0.1, 0.3, 1, 3, 10), 0.3
@@ -172,15 +154,14 @@ def facts(checkpoint: str) -> dict[str, Any]:
     return {"steps": history["step"], "seconds": history["seconds"], **history["validation"][-1]}
 
 
-def one_run(spec: dict[str, Any]) -> dict[str, Any]:
+def one_run(spec: Spec) -> dict[str, Any]:
     """Fits one model on one task with one seed, and returns its figures on each part that is measured."""
-    data, seed = Path(spec["data"]), spec["seed"]
+    data = Path(spec["data"])
     if spec["task"] == "tales":
-        return tales(str(data / "tales"), seed, spec["smoke"])
+        return tales(str(data / "tales"), spec["seed"], spec["smoke"])
     parts = {part: rows[: 200 if spec["smoke"] else None] for part, rows in TASKS[spec["task"]](data).items()}
     train = parts.pop("train")
-    measured = [row for rows in parts.values() for row in rows]
-    guesses, parameters = MODELS[spec["model"]].fit(train, measured, seed, spec["checkpoint"], spec["recipe"])
+    guesses, parameters = MODELS[spec["model"]].fit(train, [row for rows in parts.values() for row in rows], spec)
     rest = iter(guesses)
     found = {part: scores([next(rest) for _ in rows], [label for _, label in rows]) for part, rows in parts.items()}
     return {"train": len(train), "parameters": parameters, "parts": found}
@@ -192,7 +173,7 @@ def scores(guesses: list[str], truth: list[str]) -> dict[str, float]:
     return {"accuracy": accuracy_score(truth, guesses), "macro_f1": macro, "rows": len(truth)}
 
 
-def run_all(specs: list[dict[str, Any]], options: Any) -> list[dict[str, Any]]:
+def run_all(specs: list[Spec], options: Any) -> list[dict[str, Any]]:
     """Does the runs as processes of one thread each, as many at a time as the machine has cores.
 
     Each result goes to real_text.runs.jsonl at once, and `--resume` takes it from there.
@@ -205,7 +186,7 @@ def run_all(specs: list[dict[str, Any]], options: Any) -> list[dict[str, Any]]:
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     done = [json.loads(line) for line in lines]
 
-    def run(spec: dict[str, Any]) -> dict[str, Any]:
+    def run(spec: Spec) -> dict[str, Any]:
         asked = {**shared, **spec}
         for earlier in done:
             if asked.items() <= earlier.items():
@@ -275,7 +256,7 @@ def real_blocks(found: dict[str, Any]) -> dict[str, str]:
     return {"real": "\n\n".join(full), "ranges": "\n\n".join(ranges), "real_rows": brief_table}
 
 
-def specs_of(task: str, settings: Callable[[Model], Sequence[float]], rounds: int) -> list[dict[str, Any]]:
+def specs_of(task: str, settings: Callable[[Model], Sequence[float]], rounds: int) -> list[Spec]:
     """Lists the runs of every model on a task, by each of some settings; those that nothing random goes into, once."""
     return [
         {"task": task, "model": name, "seed": seed, "recipe": {model.setting: value} if model.setting else {}}
@@ -301,7 +282,7 @@ def tune(options: Any) -> None:
 
 def compare(options: Any) -> None:
     """Runs every model on every task with every seed."""
-    specs: list[dict[str, Any]] = []
+    specs: list[Spec] = []
     for task in options.tasks:
         if task == "tales":
             specs += [{"task": task, "model": "ToyBERT", "seed": seed, "recipe": {}} for seed in range(options.rounds)]

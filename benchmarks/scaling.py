@@ -1,7 +1,6 @@
 """Seconds a step and peak memory as the corpus, the vocabulary and the width grow, and one process against two."""
 
 import contextlib
-import itertools
 import json
 import os
 import resource
@@ -19,37 +18,32 @@ from benchmarks import common, peers
 from toybert.train.data.tables import load_corpus
 
 WARM_UP, TIMED = 5, 30  # steps before the clock starts, and steps that are timed
+BATCH = 32  # rows a step, of all processes together
 CORPORA = (1_000, 10_000, 100_000, 1_000_000)
-VOCABULARIES = (500, 8_000, 30_000, 100_000)
-WIDTHS = (64, 128, 256, 512)
 MUON = "ours with Muon"  # the default recipe's; the other two have AdamW
 SIDES = ("ours", MUON, "HF Trainer")
 BASE: dict[str, Any] = {"sentences": 10_000, "vocabulary": 8_000, "width": 128, "processes": 1, "side": "ours"}
-PARTS = {
-    "corpus": [{**BASE, "sentences": count} for count in CORPORA],
-    "vocabulary": [{**BASE, "vocabulary": V, "side": side} for V, side in itertools.product(VOCABULARIES, SIDES)],
-    "width": [{**BASE, "width": D, "side": side} for D, side in itertools.product(WIDTHS, SIDES)],
-    "processes": [{**BASE, "processes": number} for number in (1, 2)],
+PARTS = {  # what changes, how a case is called, and the cases
+    "corpus": ("{sentences:,} sentences", [{"sentences": count} for count in CORPORA]),
+    "vocabulary": (
+        "{vocabulary:,} words",
+        [{"vocabulary": V, "side": side} for V in (500, 8_000, 30_000, 100_000) for side in SIDES],
+    ),
+    "width": ("width {width}", [{"width": D, "side": side} for D in (64, 128, 256, 512) for side in SIDES]),
+    "processes": ("{processes} processes", [{"processes": number} for number in (1, 2)]),
 }
-BATCH = 32  # rows a step, of all processes together
 
 
 class Steps:
     """Times the steps of a model from outside: it is called before each forward pass."""
 
     def __init__(self, wanted: int):
-        self.wanted, self.count = wanted, 0
-        self.first = self.began = self.seconds = 0.0
+        self.wanted, self.began = wanted, []  # when each step began
 
     def __call__(self, model: nn.Module, inputs: Any) -> None:
-        now = time.perf_counter()
-        self.first = self.first or now
-        if self.count == WARM_UP:
-            self.began = now
-        if self.count == WARM_UP + self.wanted:
-            self.seconds = (now - self.began) / self.wanted
+        self.began.append(time.perf_counter())
+        if len(self.began) > WARM_UP + self.wanted:
             raise common.Enough
-        self.count += 1
 
 
 def write_corpus(folder: Path, sentences: int, vocabulary: int, chunk: int = 1_000) -> None:
@@ -73,16 +67,16 @@ def one_run(spec: dict[str, Any]) -> dict[str, Any]:
         documents = load_corpus(spec["corpus"], columns=["sentences"])["train"]["sentences"]
         tokenizer = peers.synthetic_tokenizer(spec["vocabulary"], 64)
         size = {"hidden_size": spec["width"], "intermediate_size": 4 * spec["width"]}
-        if spec["side"] != "HF Trainer":
-            peers.train_ours(peers.Corpus(documents, tokenizer, None, 64), options, steps, **size)
-        else:
+        if spec["side"] == "HF Trainer":
             corpus = peers.with_stock(documents, tokenizer, 64)
             rows = peers.encode(peers.plain_pairs(documents[:]), corpus)
             peers.train_with_trainer(rows, corpus, options, grouped=True, hook=steps, **size)
-    assert steps.seconds, f"the corpus has only {steps.count} steps"
+        else:
+            peers.train_ours(peers.Corpus(documents, tokenizer, None, 64), options, steps, **size)
+    assert len(steps.began) > WARM_UP + steps.wanted, f"the corpus has only {len(steps.began)} steps"
     return {
-        "seconds_a_step": steps.seconds,
-        "seconds_to_first_step": steps.first - began,
+        "seconds_a_step": (steps.began[-1] - steps.began[WARM_UP]) / steps.wanted,
+        "seconds_to_first_step": steps.began[0] - began,
         "peak_memory_mb": peak_memory_mb(),
         "processes": PartialState().num_processes,
         "threads_of_each": int(os.environ["OMP_NUM_THREADS"]),
@@ -90,14 +84,10 @@ def one_run(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def peak_memory_mb() -> float:
-    """Returns the most memory that this process has held.
-
-    On Linux from /proc: `ru_maxrss` of a child begins at what its parent held.
-    """
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM"):
-                return int(line.split()[1]) / 2**10
+    """Returns the most memory that this process has held."""
+    with contextlib.suppress(OSError):  # on Linux, `ru_maxrss` of a child begins at what its parent held
+        status = Path("/proc/self/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) / 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
@@ -113,13 +103,6 @@ def run(case: dict[str, Any], corpus: Path, steps: int) -> dict[str, Any]:
     return found
 
 
-def label(case: dict[str, Any], part: str) -> str:
-    """Names a case by what changes in its part."""
-    changed = {"corpus": f"{case['sentences']:,} sentences", "vocabulary": f"{case['vocabulary']:,} words"}
-    changed |= {"width": f"width {case['width']}", "processes": f"{case['processes']} processes"}
-    return f"{part}: {changed[part]}, {case['side']}"
-
-
 def main() -> None:
     parser = common.parser(__doc__, parts=PARTS)
     parser.add_argument("--most-sentences", type=int, default=CORPORA[-1], help="leave larger corpora out")
@@ -128,16 +111,17 @@ def main() -> None:
     cases, against = {}, {}
     with tempfile.TemporaryDirectory() as top:
         for part in options.parts:
-            every = [case for case in PARTS[part] if part != "corpus" or case["sentences"] <= most]
-            for case in every[:2] if options.smoke else every:
-                sentences = min(case["sentences"], most)
-                corpus = Path(top) / f"{sentences}-{case['vocabulary']}"
+            called, changes = PARTS[part]
+            changes = [change for change in changes if change.get("sentences", 0) <= most]
+            for change in changes[:2] if options.smoke else changes:
+                case = {**BASE, **change}
+                name = f"{part}: {called.format(**case)}, {case['side']}"
+                case["sentences"] = min(case["sentences"], most)
+                corpus = Path(top) / f"{case['sentences']}-{case['vocabulary']}"
                 if not corpus.exists():
-                    write_corpus(corpus, sentences, case["vocabulary"])
-                name, steps = label(case, part), 3 if options.smoke else TIMED
-                cases[name] = partial(run, {**case, "sentences": sentences}, corpus, steps)
-                if "HF Trainer" in name or "1 processes" in name:
-                    against[name] = name.replace("HF Trainer", "ours").replace("1 processes", "2 processes")
+                    write_corpus(corpus, case["sentences"], case["vocabulary"])
+                cases[name] = partial(run, case, corpus, 3 if options.smoke else TIMED)
+                against[name] = name.replace("HF Trainer", "ours").replace("1 processes", "2 processes")
         runs = common.interleaved(cases, options.rounds)
     results = common.compared(runs, against, "slower", "seconds_a_step")
     columns = {

@@ -11,7 +11,6 @@ from functools import partial
 from multiprocessing.pool import ThreadPool
 from typing import Any
 
-import numpy as np
 from torch import nn
 from torch.utils.data import Dataset
 
@@ -130,7 +129,7 @@ def one_run(spec: dict[str, Any]) -> Found:
             rows = FreshPairs(corpus) if pairs == "fresh" else peers.encode(fixed, corpus)
             model, _ = peers.train_with_trainer(rows, corpus, options, grouped, watch, beta2)
         watch.look(model)  # after the last step
-    return {"curve": watch.curve, "evaluation_seconds": watch.excluded}
+    return {"curve": watch.curve}
 
 
 def run(row: dict[str, Any], seed: int, options: Any, **environment: str) -> Found:
@@ -146,21 +145,11 @@ def seconds_to(goal: Goal, runs: list[Found]) -> list[float | None]:
 
 
 def ratio(times: list[float | None], had: list[float], ours: list[float | None]) -> dict[str, Any] | None:
-    """Returns the paired ratios of seconds to a goal, None where one of our own runs never got there.
-
-    A run of the peer that never got there counts with the seconds that it had.
-    """
+    """Returns the paired ratios of seconds to a goal; a run that never did counts with the seconds that it had."""
     if None in ours:
         return None
     found = common.ratios([time or most for time, most in zip(times, had, strict=True)], ours)
     return {**found, "at_least": None in times}
-
-
-def when(times: list[float | None], had: list[float]) -> str:
-    """Says when the runs of a row reached a goal: the median and the extremes, or how many never did."""
-    if missed := times.count(None):
-        return f"{missed} of {len(times)} not in {max(had):.0f} s"
-    return f"{np.median(times):.0f} ({min(times):.0f} - {max(times):.0f})"
 
 
 def compare(options: Any) -> None:
@@ -179,9 +168,10 @@ def compare(options: Any) -> None:
         times, had = seconds_to(goal, runs[name]), [found["curve"][-1]["seconds"] for found in runs[name]]
         faster = ratio(times, had, seconds_to(goal, runs[OURS])) if OURS in runs and name != OURS else None
         results[name][f"{goal[0]}:{goal[1]}"] = {"seconds": times, "ours_is_faster": faster}
-        shown = f"{'at least ' if faster['at_least'] else ''}{common.show(faster)}" if faster else ""
-        lines.append((f"{goal[0]} and {goal[1]}", name, when(times, had), shown))
-    header = ("MLM loss and NSP accuracy", "row", "seconds (least - most)", "ours is faster by")
+        shown = ", ".join("never" if seconds is None else f"{seconds:.0f}" for seconds in times)
+        at_least = "at least " if faster and faster["at_least"] else ""
+        lines.append((f"{goal[0]} and {goal[1]}", name, shown, at_least + common.show(faster)))
+    header = ("MLM loss and NSP accuracy", "row", "seconds of each seed", "ours is faster by")
     text = f"{options.rounds} seeds, measured every {options.every} steps.\n\n{common.table(header, lines)}"
     common.report("time_to_quality", options, results, text)
 
@@ -196,7 +186,7 @@ def tune(options: Any) -> None:
     def score(change: dict[str, Any]) -> tuple[float, float]:
         recipe = {**best, **change}
         found = run({"side": "HF Trainer", "recipe": recipe}, 0, options, OMP_NUM_THREADS="1")
-        (seconds,), last = seconds_to(options.goals[-1], [found]), found["curve"][-1]
+        [seconds], last = seconds_to(options.goals[-1], [found]), found["curve"][-1]
         tried.append({"recipe": recipe, "seconds_to_goal": seconds, "last": last})
         return (math.inf if seconds is None else seconds), last["mlm_loss"]
 

@@ -159,7 +159,7 @@ def test_recipes_are_chosen_on_sentences_none_of_whose_phrases_is_learnt_from(da
     said = real_text(data, tmp_path, "--checkpoint", str(make_checkpoint(tmp_path / "pretrained")), "--tune")
     assert "accuracy on 8 sentences, learnt from 8 phrases" in said  # "clever film" is a part of those that are kept
     found = printed(
-        "from pathlib import Path; from benchmarks.real_text import sst2_train_part as part;"
+        "from pathlib import Path; from benchmarks.real_data import sst2_train_part as part;"
         f"rows = part(Path({str(data)!r}));"
         "print(any(a in b for a, _ in rows['train'] for b, _ in rows['sentences']))"
     )
@@ -170,12 +170,12 @@ def test_recipes_are_chosen_on_sentences_none_of_whose_phrases_is_learnt_from(da
 @pytest.mark.slow
 def test_no_text_that_is_measured_was_learnt_from() -> None:
     found = printed(
-        "from benchmarks.real_text import divided, plain, scores;"
+        "from benchmarks.real_data import divided, plain; from benchmarks.real_text import scores;"
         "texts = [('A b.', 'x'), ('a  B', 'y'), ('c', 'x'), (':)', 'y'), (':(', 'x'), ('C!', 'y')];"
         "rows = divided(texts, 0.5);"
         "learnt, measured = ({plain(text) for text, _ in rows[part]} for part in ('train', 'test'));"
         "print(sorted(sum(rows.values(), [])), learnt & measured);"
-        "print(scores([('x', ('a', 'x')), ('', ('b', 'y')), ('y', ('c', 'y'))]))"
+        "print(scores(['x', '', 'y'], ['x', 'y', 'y']))"
     )
     assert found.splitlines() == [
         "[(':(', 'x'), (':)', 'y'), ('A b.', 'x'), ('c', 'x')] set()",
