@@ -230,17 +230,11 @@ def training_arguments(options: LoopOptions, rows: Any, grouped: bool = False, *
 
 
 def train_with_trainer(
-    rows: Any,
-    corpus: Corpus,
-    options: PretrainOptions,
-    grouped: bool = False,
-    hook: Hook = None,
-    adam_beta2: float = 0.999,
-    **size: Any,
+    rows: Any, corpus: Corpus, options: PretrainOptions, how: dict[str, Any], hook: Hook = None, **size: Any
 ) -> Trained:
     """Pre-trains the library's BERT with the library's Trainer and collator on encoded rows, by a recipe of ours."""
     set_seed(options.seed)
-    arguments = training_arguments(options, rows, grouped, adam_beta2=adam_beta2)
+    arguments = training_arguments(options, rows, **how)
     model = new_model("BERT", corpus, options, hook, **size)
     collator = DataCollatorForLanguageModeling(corpus.stock, mlm_probability=options.mlm_probability)
     trainer = Trainer(model=model, args=arguments, train_dataset=rows, data_collator=collator)

@@ -26,6 +26,7 @@ Product = tuple[int, int, int, int, int]  # a stack of how many products of (m, 
 class Size(NamedTuple):
     """Holds the size of a model, and of its corpus: the stories without `vocab_size`, else synthetic text."""
 
+    title: str
     layers: int = 2
     width: int = 128
     heads: int = 4
@@ -53,10 +54,10 @@ class Row(NamedTuple):
 
 
 SIZES = {
-    "toy": Size(documents=160),
-    "2x128-8k": Size(vocab_size=8_000),
-    "2x128-30k": Size(vocab_size=30_000),
-    "4x256-8k": Size(layers=4, width=256, vocab_size=8_000),
+    "toy": Size("the shipped size", documents=160),
+    "2x128-8k": Size("2 x 128, 8,000 words", vocab_size=8_000),
+    "2x128-30k": Size("2 x 128, 30,000 words", vocab_size=30_000),
+    "4x256-8k": Size("4 x 256, 8,000 words", layers=4, width=256, vocab_size=8_000),
 }
 SLOW = ("padded", "notebook")  # these kinds, and RECIPES, run at the larger sizes only if --rows names them
 RECIPES = {
@@ -114,7 +115,9 @@ def epoch(
         elif row.kind == "notebook":
             model, figures = peers.train_in_a_notebook(rows, corpus, options, **fields)
         else:
-            model, figures = peers.train_with_trainer(rows, corpus, options, row.kind == "grouped", **fields)
+            model, figures = peers.train_with_trainer(
+                rows, corpus, options, {"grouped": row.kind == "grouped"}, **fields
+            )
         return model, {"seconds": time.perf_counter() - began, **figures}
 
 

@@ -70,7 +70,7 @@ def one_run(spec: dict[str, Any]) -> dict[str, Any]:
         if spec["side"] == "HF Trainer":
             corpus = peers.with_stock(documents, tokenizer, 64)
             rows = peers.encode(peers.plain_pairs(documents[:]), corpus)
-            peers.train_with_trainer(rows, corpus, options, grouped=True, hook=steps, **size)
+            peers.train_with_trainer(rows, corpus, options, {"grouped": True}, steps, **size)
         else:
             peers.train_ours(peers.Corpus(documents, tokenizer, None, 64), options, steps, **size)
     assert len(steps.began) > WARM_UP + steps.wanted, f"the corpus has only {len(steps.began)} steps"

@@ -17,17 +17,12 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from benchmarks import common
+from benchmarks.pretrain import SIZES
 from benchmarks.real_text import REAL, real_blocks
 from benchmarks.time_to_quality import OURS, ROWS
 from toybert.train.release import put, read_pages, write_pages
 
 FIGURES = common.ROOT / "figures"
-SIZES = {
-    "toy": "the shipped size",
-    "2x128-8k": "2 x 128, 8,000 words",
-    "2x128-30k": "2 x 128, 30,000 words",
-    "4x256-8k": "4 x 256, 8,000 words",
-}
 PEERS = {
     "dynamic": "HF Trainer",
     "grouped": "HF Trainer, batches by length",
@@ -109,7 +104,7 @@ def pretrain(results: dict[str, Any]) -> Iterator[Row]:
             if "ours_is_faster" in row:
                 kind, _, rest = name.partition(", ")
                 what = "our default recipe against its defaults" if "library" in rest else rest
-                yield entry(EPOCH, f"{SIZES[size]}, {what}", PEERS[kind], row["ours_is_faster"])
+                yield entry(EPOCH, f"{SIZES[size].title}, {what}", PEERS[kind], row["ours_is_faster"])
 
 
 def time_to_quality(results: dict[str, Any]) -> Iterator[Row]:
@@ -196,7 +191,7 @@ def below(found: dict[str, Any]) -> str:
 
 def is_drawn(row: Row) -> bool:
     """Tells whether a row is drawn: it has a ratio, and of the larger sizes only the plainest rows are drawn."""
-    if row["group"] == EPOCH and SIZES["toy"] not in row["what"]:
+    if row["group"] == EPOCH and SIZES["toy"].title not in row["what"]:
         return row["what"].endswith("dropout 0.1") and row["peer"] == PEERS["dynamic"]
     return "ours_reached" not in row and (not row["at_least"] or any(row["reached"]))
 

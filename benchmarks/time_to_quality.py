@@ -116,8 +116,11 @@ def reached(point: dict[str, float], goal: Goal) -> bool:
 def one_run(spec: dict[str, Any]) -> Found:
     """Trains once, from text in memory, and returns the curve of what it had learnt by when."""
     corpus, is_ours = peers.stories(spec["documents"]), spec["side"] == "ours"
-    recipe = {"pairs": None, "grouped": False, "adam_beta2": 0.999, **spec["recipe"]}
-    pairs, grouped, beta2 = (recipe.pop(name) for name in ("pairs", "grouped", "adam_beta2"))
+    recipe = dict(spec["recipe"])
+    pairs, how = (
+        recipe.pop("pairs", None),
+        {name: recipe.pop(name) for name in ("grouped", "adam_beta2") if name in recipe},
+    )
     fixed = peers.text_pairs(corpus) if pairs == "fixed" else []  # before the clock starts
     with tempfile.TemporaryDirectory() as folder, common.silence(), contextlib.suppress(common.Enough):
         changes = recipe if is_ours else {"muon_learning_rate": 0.0, **recipe}
@@ -127,7 +130,7 @@ def one_run(spec: dict[str, Any]) -> Found:
             model, _ = peers.train_ours(corpus, options, watch)
         else:
             rows = FreshPairs(corpus) if pairs == "fresh" else peers.encode(fixed, corpus)
-            model, _ = peers.train_with_trainer(rows, corpus, options, grouped, watch, beta2)
+            model, _ = peers.train_with_trainer(rows, corpus, options, how, watch)
         watch.look(model)  # after the last step
     return {"curve": watch.curve}
 
