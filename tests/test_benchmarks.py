@@ -202,7 +202,7 @@ def test_the_tables_do_not_hide_that_ours_failed() -> None:
         "curve = [{'curve': [{'seconds': 9.0}]}] * 2;"
         "peer = {'1.0:0.8': {'seconds': [5.0, 5.0], 'ours_is_faster': None}, 'runs': curve};"
         "ours = {'1.0:0.8': {'seconds': [None, 8.0], 'ours_is_faster': None}, 'runs': curve};"
-        "rows = time_to_quality({OURS: ours, 'a peer': peer});"
+        "rows = [*time_to_quality({OURS: ours, 'a peer': peer})];"
         "print(tables(rows, median), is_drawn(rows[0]), sep='\\n')"
     )
     header, _, row, drawn = found.splitlines()
