@@ -50,7 +50,7 @@ class Options:
 
 
 def first_free_folder() -> str:
-    """Claims the first of outputs/toybert-1, outputs/toybert-2, ... that does not exist, by making it."""
+    """Makes and returns the first of outputs/toybert-1, outputs/toybert-2, ... that does not exist yet."""
     for number in itertools.count(1):
         with contextlib.suppress(FileExistsError):
             Path(f"outputs/toybert-{number}").mkdir(parents=True)
@@ -64,7 +64,7 @@ def train_all(options: Options) -> dict[str, Any]:
     pretraining, finetuning = plan(options)
     stories, sentiment = read_corpora(options)
     finetune.read_tables(finetuning)
-    folder = Path(options.output_dir or first_free_folder())  # claimed when nothing is wrong with the files
+    folder = Path(options.output_dir or first_free_folder())  # made only once the files have been checked
     pretraining = replace(pretraining, output_dir=str(folder))
     finetuning = replace(finetuning, output_dir=str(folder / "sentiment"), model=str(folder))
 
@@ -86,7 +86,7 @@ def train_all(options: Options) -> dict[str, Any]:
     plots.plot_attention(model, tokenizer, *ATTENTION_EXAMPLE, folder / "figures" / "attention.png")
     plots.plot_neighbours(model, tokenizer, NEIGHBOUR_EXAMPLES, folder / "figures" / "neighbours.png")
     seconds = {name: run["seconds"] for name, run in runs.items()}
-    # A resume adds to what the interrupted process has done.
+    # A resumed run counts the time before the interruption too.
     before = sum(seconds.values()) if options.resume else trained - began
     seconds["total"] = before + time.perf_counter() - trained
     results |= {
@@ -104,9 +104,9 @@ def train_all(options: Options) -> dict[str, Any]:
 
 
 def plan(options: Options) -> tuple[PretrainOptions, FinetuneOptions]:
-    """Makes the options of both runs, which have no folder yet where `options` names none."""
+    """Makes the options of both runs; their folders are unset if `options` names none."""
     if options.resume and not options.output_dir:
-        raise ValueError("--resume needs the --output-dir of the run that it is to continue")
+        raise ValueError("--resume needs the --output-dir of the run to continue")
     if options.recipe not in pretrain.RECIPES:
         raise ValueError(f"recipe must be one of {', '.join(pretrain.RECIPES)}, got {options.recipe!r}")
     folder = options.output_dir or ""
@@ -124,7 +124,7 @@ def plan(options: Options) -> tuple[PretrainOptions, FinetuneOptions]:
 
 
 def read_corpora(options: Options) -> tuple[DatasetDict, DatasetDict]:
-    """Loads both corpora, and refuses labels that are not sentiment, before any time is spent on training."""
+    """Loads both corpora, and refuses labels other than sentiment before any training starts."""
     stories, sentiment = load_corpus(options.stories, ["sentences"]), load_corpus(options.sentiment, ["text", "label"])
     for split, rows in sentiment.items():
         check_labels(rows["label"], len(SENTIMENT), f"{split}.jsonl in {options.sentiment}")
@@ -139,7 +139,7 @@ def recipe_of(options: PretrainOptions | FinetuneOptions) -> dict[str, Any]:
 
 
 def peak_memory_mb() -> float:
-    """Returns the most memory that this process has held."""
+    """Returns the peak memory of this process in MB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 

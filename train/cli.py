@@ -1,4 +1,4 @@
-"""What every script does: reads its options, and says in one sentence what went wrong."""
+"""What every script does: reads its options, and reports an error in one sentence."""
 
 import argparse
 import json
@@ -16,8 +16,8 @@ import yaml
 from transformers.utils import logging
 
 Options = TypeVar("Options")
-DEBUG = "With --debug, an error shows where it arose."  # the end of every script's help
-# The headings of --help, each with its options; others are listed before them.
+DEBUG = "With --debug, an error prints its traceback."  # the end of every script's help
+# The headings of --help and their options; options without a heading come first.
 GROUPS = {
     "data": "corpus corpus_config train_file validation_file test_file text_column text_pair_column label_column "
     "label_separator problem_type split_sentences language pack streaming stories sentiment",
@@ -36,7 +36,7 @@ def option(help: str, default: Any = MISSING) -> Any:
 
 
 def make_parser(description: str | None, **how: Any) -> argparse.ArgumentParser:
-    """Makes a parser that names the script as one types it, and refuses abbreviations of options."""
+    """Makes a parser that shows the script's name as typed and refuses abbreviated options."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     prog = f"python -m {spec.name.removesuffix('.__main__')}" if spec else None
     return argparse.ArgumentParser(prog=prog, description=description, epilog=DEBUG, allow_abbrev=False, **how)
@@ -47,11 +47,11 @@ def parse(
 ) -> Options:
     """Reads the fields of a dataclass from the command line; a mistake in them ends the program with exit code 2.
 
-    `--recipe` names a set of defaults and `--config` a file of options; an option that is typed beside them wins.
+    `--recipe` names a set of defaults and `--config` a file of options; the command line overrides both.
     """
-    usage = "%(prog)s [options]; --help lists them"  # listing them all would hide what the mistake is
+    usage = "%(prog)s [options]; --help lists them"  # a list of all options would hide the mistake
     parser = make_parser(description, usage=usage, add_help=False)
-    parser.add_argument("--config", metavar="FILE", help="A JSON or YAML file of options; those typed beside it win.")
+    parser.add_argument("--config", metavar="FILE", help="A JSON or YAML file of options; the command line wins.")
     if recipes:
         parser.add_argument("--recipe", choices=list(recipes), default="default", help="Which set of defaults to use.")
     first = vars(parser.parse_known_args()[0])
@@ -66,12 +66,12 @@ def parse(
             raise ValueError(f"there is no option {unknown[0]}")
         typed = {name: value for name, value in vars(given).items() if name in names}
         return options_class(**{**defaults, **typed})
-    except ValueError as error:  # of the options class, or of the file
+    except ValueError as error:  # from the options class or the file
         parser.error(str(error))
 
 
 def add_options(parser: argparse.ArgumentParser, options_class: Any, defaults: dict[str, Any]) -> set[str]:
-    """Adds an option for each field of a dataclass, with other defaults for some, and returns the switches."""
+    """Adds an option for each field of a dataclass, with `defaults` for some; returns the boolean options."""
     groups = [(parser.add_argument_group(title), names.split()) for title, names in GROUPS.items()]
     kinds, switches = get_type_hints(options_class), set()
     for each in fields(options_class):
@@ -106,7 +106,7 @@ def spell(words: Iterable[str], switches: set[str]) -> list[str]:
 
 
 def read_options(path: str, names: set[str]) -> list[str]:
-    """Reads options by name from a JSON or YAML file, and returns the words that one would type for them."""
+    """Reads options from a JSON or YAML file; returns them as words of a command line."""
     try:
         values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
@@ -127,19 +127,19 @@ def read_options(path: str, names: set[str]) -> list[str]:
 def run(main: Callable[[], Any]) -> None:
     """Runs a script; an error becomes one sentence and exit code 1, or with `--debug` a traceback."""
     debug = "--debug" in sys.argv
-    sys.argv = [word for word in sys.argv if word != "--debug"]  # so that no script has to know it
+    sys.argv = [word for word in sys.argv if word != "--debug"]  # the scripts need not know it
     datasets.disable_progress_bars()  # the libraries' bars flash by; `load_text` shows one for a large text
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     # accelerate warns about the tied weight at each save
     standard_logging.getLogger("accelerate").setLevel(standard_logging.ERROR)
-    # `datasets` logs what it then raises, and `sentence` says it
+    # `datasets` logs each error before it raises it, and `sentence` prints it
     standard_logging.getLogger("datasets.packaged_modules").setLevel(standard_logging.CRITICAL)
     try:
         main()
-        if torch.distributed.is_initialized():  # or its threads may outlive Python, and abort it
+        if torch.distributed.is_initialized():  # else its threads may outlive Python and abort it
             torch.distributed.destroy_process_group()
-    except KeyboardInterrupt as interruption:  # a training run names its last checkpoint in it
+    except KeyboardInterrupt as interruption:  # a training run's message names its last checkpoint
         sys.exit(str(interruption) or "interrupted")
     except Exception as error:
         if debug:
@@ -148,8 +148,8 @@ def run(main: Callable[[], Any]) -> None:
 
 
 def sentence(error: Exception) -> str:
-    """Says in one line what went wrong; a ValueError or an OSError is something that the user can mend."""
-    # These two are ValueErrors that name no file; where the user can mend one, it was caught and the file named.
+    """Describes an error in one line; a ValueError or an OSError is one that the user can fix."""
+    # These two are ValueErrors that name no file; those that a user can fix were caught earlier, to name it.
     unnamed = isinstance(error, (json.JSONDecodeError, UnicodeError))
     if isinstance(error, (ValueError, OSError)) and not unnamed:
         return " ".join(str(error).split())

@@ -1,6 +1,6 @@
 """Converts a BERT checkpoint to ToyBERT, or a ToyBERT checkpoint to a stock `bert` folder that needs no custom code.
 
-Only this package's own code is run: of the source, configuration, tensors and tokenizer are read as data.
+It runs only this package's code: the source's configuration, tensors and tokenizer are read as data.
 """
 
 import shutil
@@ -21,7 +21,7 @@ PICKLED = ("pytorch_model*.bin", "pytorch_model.bin.index.json", f"{stock.MODULE
 
 
 def fetch(source: str | Path, revision: str | None) -> Path:
-    """Returns the source's folder; from the Hub, it downloads only the files that are read."""
+    """Returns the source's folder; for a source on the Hub, downloads only the files that are needed."""
     folders.check_checkpoint(source, revision)
     if Path(source).is_dir():
         return Path(source)
@@ -32,7 +32,7 @@ def fetch(source: str | Path, revision: str | None) -> Path:
 
 
 def read_config(folder: Path, source: str | Path) -> Any:
-    """Reads the configuration of a BERT or a ToyBERT, by the library's class or by this package's."""
+    """Reads a configuration: BERT's with the library's class, ToyBERT's with this package's."""
     kind = folders.read_json(folder / "config.json").get("model_type")
     if kind not in ("bert", "toybert"):
         raise ValueError(f"model_type is {kind!r}, and only 'bert' and 'toybert' can be converted")
@@ -41,19 +41,19 @@ def read_config(folder: Path, source: str | Path) -> Any:
 
 
 def convert(source: str | Path, target: str | Path, revision: str | None = None) -> list[str]:
-    """Writes `target`, a new folder: a ToyBERT where `source`, a folder or Hub id, is a BERT, and the reverse.
+    """Converts `source`, a folder or Hub id, from BERT to ToyBERT or the reverse, into the new folder `target`.
 
-    Each tensor keeps its type and its bits. Nothing of the source is run.
+    Each tensor keeps its type and its bits. No code of the source is run.
 
     Args:
         revision: a commit, tag or branch of a source on the Hub.
 
     Returns:
-        The names of the tensors that have no place in the target, and were left out.
+        The names of the tensors left out, which have no place in the target.
 
     Raises:
-        ValueError: the source is neither, or has something that can't be converted.
-        OSError: the source lacks its configuration or its weights, or there is something at `target`.
+        ValueError: the source is neither of the two, or has something that can't be converted.
+        OSError: the source lacks its configuration or its weights, or `target` is not empty.
     """
     target = Path(target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -71,7 +71,7 @@ def convert(source: str | Path, target: str | Path, revision: str | None = None)
     left_out = names.check_tensors(tensors, bert_config, to_bert, source, kind)
     tokenizer, modules = stock.load_foreign_tokenizer(folder, bert_config), stock.load_modules(folder)
 
-    target.mkdir(parents=True, exist_ok=True)  # whatever is wrong with the source, it has been found by now
+    target.mkdir(parents=True, exist_ok=True)  # the source has passed all checks by now
     new.save_pretrained(target)
     save_torch_state_dict(names.translate(tensors, new, to_bert), target)
     if tokenizer:

@@ -1,4 +1,4 @@
-"""Measures a checkpoint on held-out text, and baselines that need no network beside it."""
+"""Measures a checkpoint on held-out text, beside baselines that need no network."""
 
 import argparse
 import json
@@ -28,14 +28,14 @@ CLASSIFIER = "ToyBertForSequenceClassification"
 
 
 def record_of(folder: str | Path) -> dict[str, Any]:
-    """Returns what the run that made a checkpoint was told; nothing, if its folder does not say."""
+    """Returns the options of the run that made a checkpoint, from its run.json; none if it has no such file."""
     return read_record(Path(folder)) if (Path(folder) / RECORD).is_file() else {}
 
 
 def own_text(folder: str | Path, corpus: str, pairs: bool) -> tuple[dict[str, TextDataset], bool]:
     """Loads text as the run that made a checkpoint read it (see its run.json), and tells whether it is packed.
 
-    Where the text has no test split, the part that the run held out stands for it.
+    Without a test split, it takes the part that the run held out.
     """
     run = record_of(folder)
     known = {each.name: run[each.name] for each in fields(TextOptions) if each.name in run}
@@ -48,12 +48,12 @@ def own_text(folder: str | Path, corpus: str, pairs: bool) -> tuple[dict[str, Te
 
 
 def check_unchanged(text: Text, known: Mapping[str, Any]) -> None:
-    """Refuses to hold a part out of a text that has changed since a run learnt from it: it would be another part."""
+    """Refuses a text that has changed since a run learnt from it: another part of it would be held out."""
     for name, digests in text.record.items():
         if not set(digests) <= set(known.get(name, digests)):
             raise ValueError(
-                f"{name} is no longer the text that the model learnt from, so that what is held out of it now was in "
-                "part learnt from: give the text as it was, or new text alone under another name"
+                f"{name} is no longer the text that the model learnt from, and the part held out now would include "
+                "training text: give the text as it was, or only new text under another name"
             )
 
 
@@ -78,7 +78,7 @@ def read_test_file(options: argparse.Namespace) -> tuple[Table, Labels, list[str
 
 
 def format_results(results: dict[str, Any]) -> str:
-    """Lays out results for a terminal."""
+    """Formats results for a terminal."""
     if "baseline" in results:
         return format_comparison(results, "these rows")
     lines = []
@@ -96,7 +96,7 @@ def main() -> None:
     parser = cli.make_parser(__doc__)
     parser.add_argument("checkpoint", help="A pre-trained model or a classifier: a folder, or an id on the Hub.")
     parser.add_argument("--revision", help="Commit, tag or branch of a model on the Hub (default: its main branch).")
-    parser.add_argument("--corpus", help="Text, as it was given to the training (default: the toy corpora).")
+    parser.add_argument("--corpus", help="Text, as given to training (default: the toy corpora).")
     parser.add_argument("--test-file", help="Labelled rows for a classifier: .csv, .tsv, .json, .jsonl or .parquet.")
     parser.add_argument("--text-column", help="Column of the text (default: as in training).")
     parser.add_argument("--text-pair-column", help="Column of the second text, for pairs (default: as in training).")
@@ -119,7 +119,7 @@ def main() -> None:
         results = sentiment_report(options.checkpoint, rows, accelerator)
     else:
         folder, pairs = options.corpus or str(CORPORA / "stories"), architecture == PRETRAINED[0]
-        if (Path(folder) / "test.jsonl").is_file():  # which may say of its sentences which are hard
+        if (Path(folder) / "test.jsonl").is_file():  # its people and topics may allow hard pairs
             read = partial(load_corpus, folder, columns=["sentences"], splits=["train", "test"])
             corpus, packed = on_main_process(accelerator, read), bool(record_of(options.checkpoint).get("pack"))
         else:

@@ -68,7 +68,7 @@ class FinetuneOptions(LoopOptions):
     label_separator: str | None = option("Separates several labels in one cell (default: a cell is one label).", None)
     problem_type: str | None = option(f"{', '.join(PROBLEMS)} (default: guessed from the labels).", None)
     best_metric: str | None = option("Chooses the best epoch (default: accuracy, micro_f1 or loss, by problem).", None)
-    patience: int = option("Stop after this many epochs without a better one, and keep the best; 0 never stops.", 0)
+    patience: int = option("Stop after this many epochs without improvement, and keep the best; 0 never stops.", 0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,10 +99,10 @@ class FinetuneOptions(LoopOptions):
 
 
 def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
-    """Fine-tunes a checkpoint on labelled text, and leaves it in `output_dir` as a folder that loads anywhere.
+    """Fine-tunes a checkpoint on labelled text, and saves it in `output_dir` as a folder that loads anywhere.
 
     Returns:
-        The figures on the validation rows after the epoch that is kept, its step, and the seconds of the whole run.
+        The validation figures and the step of the kept epoch, and the seconds of the whole run.
     """
     tables, encoded, labels = read_tables(options)
     metric = best_metric(labels.problem_type, options.best_metric)
@@ -112,7 +112,7 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     notes = check_head(config, labels, options.model)
     accelerator, folder = start(options), Path(options.output_dir)
 
-    with accelerator.main_process_first():  # the others find in the cache what it tokenised
+    with accelerator.main_process_first():  # the others read its tokens from the cache
         longest = folders.longest_input(tokenizer, config)
         data = make_datasets(tables, encoded, options.texts, tokenizer, longest)
     accelerator.print("\n".join([*data_summary(tables, data, labels, accelerator), *notes]))

@@ -26,7 +26,7 @@ from toybert.train.measure.plots import plot_pretraining
 from toybert.train.measure.pretraining import evaluate_pretraining
 from toybert.train.measure.results import describe, pretraining_rows
 
-# What `--recipe` changes: the plain way to train that this project began with, for comparison.
+# What `--recipe seed` changes: the plain recipe that this project began with, for comparison.
 RECIPES: dict[str, dict[str, Any]] = {
     "default": {},
     "seed": {
@@ -41,8 +41,8 @@ RECIPES: dict[str, dict[str, Any]] = {
         "initializer_range": 0.02,
     },
 }
-VOCABULARY = "run.vocabulary"  # in the run's folder: the tokenizer that it has learnt
-# What `--init-from` takes from its checkpoint, so that these options must be at their defaults.
+VOCABULARY = "run.vocabulary"  # in the run's folder: the tokenizer that it learnt
+# `--init-from` takes these from its checkpoint, so the options must be at their defaults.
 GIVEN = (
     "vocab_size", "min_frequency", "tokenizer", "num_hidden_layers", "hidden_size", "num_attention_heads",
     "intermediate_size", "max_length",
@@ -59,7 +59,7 @@ RANGES: Ranges = (
 
 @dataclass(kw_only=True)
 class PretrainOptions(LoopOptions, TextOptions):
-    """Holds the options of a pre-training run; the defaults are the recipe that learns both tasks soonest."""
+    """Holds the options of a pre-training run; the defaults are the recipe that learns both tasks fastest."""
 
     epochs: int = option("Passes over the training text.", 8)
     learning_rate: float = option("AdamW's peak learning rate.", 2e-3)
@@ -84,7 +84,7 @@ class PretrainOptions(LoopOptions, TextOptions):
         "Fill inputs with neighbouring sentences (default: yes, except for a folder with a train.jsonl).", None
     )
     streaming: bool = option("Read the text during the run, for text larger than the disk.", False)
-    max_steps: int = option("Steps of a --streaming run, which is measured --epochs times.", 0)
+    max_steps: int = option("Steps of a --streaming run; it is evaluated --epochs times.", 0)
     mlm_probability: float = option("Share of the words to predict in training.", 0.2)
     initializer_range: float = option("Standard deviation of new weights.", 0.05)
 
@@ -105,11 +105,11 @@ class PretrainOptions(LoopOptions, TextOptions):
             raise ValueError("revision needs init_from, which names a checkpoint on the Hub")
         for name in GIVEN:
             if self.init_from and getattr(self, name) != getattr(PretrainOptions, name):
-                raise ValueError(f"{name} is the checkpoint's, and can't be given together with init_from")
+                raise ValueError(f"{name} comes from the checkpoint: leave it out when you give init_from")
 
 
 def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
-    """Learns a vocabulary, pre-trains a model, and leaves it in `output_dir` as a folder that loads anywhere.
+    """Learns a vocabulary, pre-trains a model, and saves it in `output_dir` as a folder that loads anywhere.
 
     Returns:
         The figures of the last epoch on the validation documents, and the seconds and steps that it took.
@@ -163,7 +163,7 @@ def prepare(options: PretrainOptions, accelerator: Accelerator) -> TokenisedText
 
 
 def load_its_tokenizer(options: PretrainOptions) -> tuple[PreTrainedTokenizerBase, int]:
-    """Loads the tokenizer that the run has learnt or that its checkpoint has, and tells the longest input."""
+    """Loads the tokenizer that the run learnt or its checkpoint's; returns it and the longest input."""
     if not options.init_from:
         return load_learnt(options.tokenizer, Path(options.output_dir) / VOCABULARY), options.max_length
     checkpoint = pinned(options.init_from, options.revision)

@@ -1,4 +1,4 @@
-"""Uploads the repository to the Hub: the model, its card, and all that it takes to retrain and test it."""
+"""Uploads the repository to the Hub: the model, its card, and all that is needed to retrain and test it."""
 
 import subprocess
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from toybert.train.hub.folders import ROOT, read_json
 from toybert.train.hub.push import push
 from toybert.train.release import read_pages, refresh
 
-# The first two are for those who change the project; the Hub makes a .gitattributes of its own, for large files.
+# The first two are for developers of the project; the Hub makes its own .gitattributes, for large files.
 LEFT_OUT = (".ci/", "benchmarks/", ".gitattributes")
 
 
@@ -29,11 +29,11 @@ class PublishOptions:
 
 
 def git(*words: str) -> list[str]:
-    """Returns the names that a command of git prints in the repository, without those that are left out."""
+    """Runs a git command in the repository; returns the file names that it prints, without those in `LEFT_OUT`."""
     try:
         listed = subprocess.run(["git", *words, "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     except (FileNotFoundError, subprocess.CalledProcessError) as error:
-        raise FileNotFoundError(f"what to upload is what git tracks, and {ROOT} is no git checkout") from error
+        raise FileNotFoundError(f"{ROOT} is no git checkout: only files that git tracks are uploaded") from error
     return [name for name in listed.split("\0") if name and not name.startswith(LEFT_OUT)]
 
 
@@ -41,12 +41,12 @@ def published_files() -> dict[str, int]:
     """Returns each file that belongs on the Hub, with its size in bytes."""
     names = git("ls-files")
     if not names:  # the folder lies in the checkout of another project
-        raise FileNotFoundError(f"what to upload is what git tracks, and of {ROOT} it tracks nothing")
+        raise FileNotFoundError(f"git tracks no files in {ROOT} to upload: add and commit them")
     return {name: (ROOT / name).stat().st_size for name in names}
 
 
 def check_pages() -> None:
-    """Refuses a card, or a page of docs/, that does not say what was measured."""
+    """Refuses a card or a page of docs/ whose numbers are not those measured."""
     pages, path = read_pages(ROOT), ROOT / "figures" / "results.json"
     results = read_json(path)
     try:
@@ -55,7 +55,7 @@ def check_pages() -> None:
         raise ValueError(f"{path} lacks what the card shows ({type(error).__name__}: {error})") from error
     if stale := [name for name in pages if refreshed[name] != pages[name]]:
         raise ValueError(
-            f"{stale[0]} does not say what figures/results.json does: run python -m toybert.train.release --readme-only"
+            f"{stale[0]} does not match figures/results.json: run python -m toybert.train.release --readme-only"
         )
 
 

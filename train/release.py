@@ -1,4 +1,4 @@
-"""Trains the checkpoints that the repository ships, and brings its figures, its numbers and its examples up to date."""
+"""Trains the checkpoints that the repository ships, and updates its figures, numbers and examples."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def write_pages(pages: dict[str, str]) -> None:
 
 
 def run_example(code: str) -> str:
-    """Returns what a Python example prints: run offline, without the package, in the repository `me/toybert`."""
+    """Runs a Python example offline, without the package, beside a repository `me/toybert`; returns its output."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     if REPO not in code:
         code = f"{REPO}\n{code}"
@@ -73,7 +73,7 @@ def run_example(code: str) -> str:
 
 
 def replaced(pages: dict[str, str], pattern: str, text: str) -> dict[str, str]:
-    """Returns the pages with other text in the place of the pattern's group, on the first page that has it."""
+    """Replaces the pattern's group with a text on the first page that has it; returns the pages."""
     for name, page in pages.items():
         if match := re.search(pattern, page, re.DOTALL):
             return {**pages, name: page[: match.start(1)] + text + page[match.end(1) :]}
@@ -81,14 +81,14 @@ def replaced(pages: dict[str, str], pattern: str, text: str) -> dict[str, str]:
 
 
 def put(pages: dict[str, str], parts: dict[str, str]) -> dict[str, str]:
-    """Returns the pages with each part between its markers, on the page that has them."""
+    """Puts each part between its markers, on the page that has them; returns the pages."""
     for mark, text in parts.items():
         pages = replaced(pages, rf"<!-- {mark} -->\n(.*?)<!-- /{mark} -->", text + "\n")
     return pages
 
 
 def refresh(pages: dict[str, str], results: dict[str, Any]) -> dict[str, str]:
-    """Returns the pages with their numbers replaced, between the markers and in the card's YAML head."""
+    """Replaces the numbers between the markers and in the card's YAML head; returns the pages."""
     pages = put(pages, blocks(results))
     for task, figures in (("masked words", "mlm"), ("next sentence", "nsp"), ("sentiment", "sentiment")):
         pattern = rf"name: Accuracy \({task}\)\n\s+value: ([\d.]+)"
@@ -97,7 +97,7 @@ def refresh(pages: dict[str, str], results: dict[str, Any]) -> dict[str, str]:
 
 
 def refresh_examples(page: str) -> str:
-    """Returns a page with what its Python examples print, wherever it shows that below them."""
+    """Replaces the output shown below a page's Python examples; returns the page."""
     for match in EXAMPLE.finditer(page):
         block = match[0].replace(f"```text\n{match['output']}```", f"```text\n{run_example(match['code'])}```")
         page = page.replace(match[0], block)
@@ -105,7 +105,7 @@ def refresh_examples(page: str) -> str:
 
 
 def refresh_pages() -> None:
-    """Brings the card and docs/ up to date with what is shipped."""
+    """Updates the card and docs/ to what is shipped."""
     results = json.loads((ROOT / "figures" / "results.json").read_text(encoding="utf-8"))
     write_pages({name: refresh_examples(page) for name, page in refresh(read_pages(), results).items()})
 
@@ -116,7 +116,7 @@ def main() -> None:
     train_all(Options(output_dir=str(run)))
     ship(run)
     refresh_pages()
-    print(f"shipped {run}: read the difference before you commit it")
+    print(f"shipped {run}: review the diff before you commit it")
 
 
 if __name__ == "__main__":

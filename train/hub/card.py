@@ -12,9 +12,9 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from toybert.train.hub.folders import is_hub_id
 
 MARK = "<!-- Written by toybert.train. Take this line out to make the card your own: it is then left as it is. -->"
-TASKS = {"pretrain": "fill-mask", "finetune": "text-classification"}  # of each script, as the Hub calls them
+TASKS = {"pretrain": "fill-mask", "finetune": "text-classification"}  # of each script, in the Hub's terms
 TAGS = ["bert", "toybert", "custom_code"]
-FIGURES = {  # what the card and the Hub call a figure; one that is not here is an accuracy, with a name for the card
+FIGURES = {  # a figure's names on the card and on the Hub; any other is an accuracy, under its own name on the card
     "macro_f1": ("macro-F1", "f1"),
     "micro_f1": ("micro-F1", "f1"),
     "exact_match": ("all labels right", "accuracy"),
@@ -22,11 +22,11 @@ FIGURES = {  # what the card and the Hub call a figure; one that is not here is 
     "pearson": ("correlation (Pearson's)", "pearsonr"),
     "spearman": ("correlation of the ranks (Spearman's)", "spearmanr"),
 }
-Result = tuple[str, str, float, str, float]  # a split, a figure's name and value, its baseline and that one's value
+Result = tuple[str, str, float, str, float]  # a split, a figure's name and value, its baseline's name and value
 
 
 def shown(path: str) -> str:
-    """Returns a path as others may see it: from the working directory if it lies in there, or else its last part."""
+    """Returns a path fit for others to see: relative to the working directory if it is inside, else its last part."""
     relative = os.path.relpath(path)  # leaves a Hub id as it is
     return Path(path).resolve().name if relative == "." or relative.startswith("..") else relative
 
@@ -47,7 +47,7 @@ def command(step: str, options: Any) -> str:
 
 
 def code(text: str) -> str:
-    """Writes any text as code in a line of Markdown, where none of its characters means anything."""
+    """Returns a text as inline code in Markdown, so that none of its characters is special."""
     return "`" + " ".join(text.split()).replace("`", "'") + "`"
 
 
@@ -59,9 +59,9 @@ def fill(path: Path, template: str, head: ModelCardData, **values: Any) -> None:
 
 
 def write_card(step: str, model: Any, options: Any, progress: Any, data: list[str], results: list[Result]) -> None:
-    """Writes README.md into the folder of a run (pretrain or finetune), unless one is there that a person wrote.
+    """Writes README.md into the folder of a run (pretrain or finetune), unless a person has written one.
 
-    `data` are sentences on what the run learnt from, and `results` the figures, in the order of the table.
+    `data` are sentences on what the run learnt from; `results` are the rows of the table of figures.
     """
     path = Path(options.output_dir) / "README.md"
     if path.exists() and MARK not in path.read_text(encoding="utf-8"):
@@ -83,7 +83,7 @@ def write_card(step: str, model: Any, options: Any, progress: Any, data: list[st
     head = ModelCardData(
         library_name="transformers", pipeline_tag=TASKS[step], tags=TAGS,
         model_name=path.parent.resolve().name, eval_results=figures,
-        base_model=options.model if step == "finetune" and is_hub_id(options.model) else None,  # a folder says nothing
+        base_model=options.model if step == "finetune" and is_hub_id(options.model) else None,  # not for a local folder
     )  # fmt: skip
     fill(
         path, "card_template.md", head,

@@ -17,9 +17,9 @@ CODE = ("configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert
 
 @contextmanager
 def reading(what: str | Path) -> Iterator[None]:
-    """Turns whatever the libraries raise at a damaged file into a ValueError that names it by `what`.
+    """Turns any error of the libraries about a damaged file into a ValueError that names the file by `what`.
 
-    An error of the system or of the network stays an OSError, and names it too.
+    Errors of the system and of the network stay OSErrors, and name it too.
     """
     try:
         yield
@@ -46,7 +46,7 @@ def is_hub_id(name: str | Path) -> bool:
 
 
 def check_checkpoint(source: str | Path, revision: str | None = None) -> None:
-    """Refuses a local folder without a checkpoint, and a revision of any folder; the library looks for a Hub id."""
+    """Refuses a local folder without a checkpoint or with a revision; the library itself checks a Hub id."""
     if revision and not is_hub_id(source):
         raise ValueError(f"{source} is a folder, and revision {revision} needs an id on the Hub")
     if not is_hub_id(source) and not (Path(source) / "config.json").is_file():
@@ -54,7 +54,7 @@ def check_checkpoint(source: str | Path, revision: str | None = None) -> None:
 
 
 def pinned(checkpoint: str, revision: str | None) -> str:
-    """Returns where a checkpoint is: with a revision, the folder of the Hub's files at that commit, tag or branch."""
+    """Returns a checkpoint as it is; with a revision, downloads that commit, tag or branch and returns its folder."""
     if not revision:
         return checkpoint
     check_checkpoint(checkpoint, revision)
@@ -86,7 +86,7 @@ def load_config(folder: str | Path, **changes: Any) -> Any:
 
 def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
     """Loads a checkpoint's tokenizer as any outside user would."""
-    load_config(folder)  # for another model's folder, the library would make a tokenizer of its own
+    load_config(folder)  # for another model's folder, the library would build a tokenizer of its own
     where, how = locate(folder)
     with reading(f"the tokenizer of {folder}"):
         return AutoTokenizer.from_pretrained(where, **how)
@@ -95,7 +95,7 @@ def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
 def load_model(auto_class: Any, folder: str | Path, **changes: Any) -> Any:
     """Loads a checkpoint's model as any outside user would; `changes` go into its configuration.
 
-    It takes an Auto class, since only a model that came from one is saved with its code.
+    It takes an Auto class, since the library saves a model's code only if an Auto class loaded it.
     """
     where, how = locate(folder)
     with reading(f"the model of {folder}"):
@@ -110,7 +110,7 @@ def load_model(auto_class: Any, folder: str | Path, **changes: Any) -> Any:
 def check_vocabulary(tokenizer: PreTrainedTokenizerBase, config: Any, folder: str | Path) -> None:
     """Refuses a checkpoint whose tokenizer has more tokens than its model."""
     if len(tokenizer) > config.vocab_size:  # fewer is common: sizes are rounded up for speed
-        raise ValueError(f"in {folder} the tokenizer has {len(tokenizer)} tokens and the model {config.vocab_size}")
+        raise ValueError(f"the tokenizer of {folder} has {len(tokenizer)} tokens, its model {config.vocab_size}")
 
 
 def longest_input(tokenizer: PreTrainedTokenizerBase, config: Any) -> int:
@@ -123,9 +123,9 @@ def save_hub_folder(
 ) -> None:
     """Saves a model, its tokenizer and its code into a folder, which loads by itself with trust_remote_code.
 
-    Every file is written elsewhere first and then moved into place, so that an interruption leaves no half of a file.
-    `weights` are the model's, where it does not hold all of them itself; `restored` has the values to save of fields of
-    its configuration that the run had changed for itself.
+    Every file is written elsewhere first and then moved into place, so that an interruption leaves no partial file.
+    `weights` are the model's, if it does not hold all of them itself; `restored` are the values to save for the fields
+    of the configuration that the run changed.
     """
     for name, value in restored.items():
         setattr(model.config, name, value)

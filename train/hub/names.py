@@ -62,7 +62,7 @@ def find_kind(config: Any, names: Iterable[str], source: str | Path) -> str | No
 
 
 def convert_config(config: Any) -> Any:
-    """Returns the other side's configuration; a ValueError names a field whose value ToyBERT does not know."""
+    """Returns the other side's configuration; a ValueError names a field whose value ToyBERT does not support."""
     for field, value in ONLY.items():
         if getattr(config, field, None) not in (value, None):
             raise ValueError(f"{field} is {getattr(config, field)!r}, and only {value!r} can be converted")
@@ -96,7 +96,7 @@ def translate(tensors: dict[str, Tensor], config: Any, to_bert: bool) -> dict[st
         names = {theirs: ours for ours, theirs in names.items()}
     known = {new: old for old, new in names.items() if old in tensors}
     translated = {new: tensors[old].flip(0) if old.startswith(SWAPPED) else tensors[old] for new, old in known.items()}
-    if config.tie_word_embeddings:  # the decoder's weight is the embedding then, and BERT's second bias is the first
+    if config.tie_word_embeddings:  # then the decoder's weight is the embedding, and BERT's second bias is the first
         translated.pop("cls.predictions.decoder.weight" if to_bert else "mlm_head.decoder.weight", None)
     elif to_bert and "mlm_head.decoder.bias" in tensors:
         translated[SECOND_BIAS] = tensors["mlm_head.decoder.bias"].clone()
@@ -106,13 +106,13 @@ def translate(tensors: dict[str, Tensor], config: Any, to_bert: bool) -> dict[st
 
 
 def current_names(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Returns tensors under the names that a model with a head has for them today."""
+    """Returns tensors under the current names of a model with a head."""
     renamed = {}
     for name, tensor in tensors.items():
         name = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
         encoder = name.startswith(("embeddings.", "encoder.", "layers.", "pooler."))  # of a bare model
         renamed[f"bert.{name}" if encoder else name] = tensor
-    renamed.pop("bert.embeddings.position_ids", None)  # a count from 0, which old versions saved
+    renamed.pop("bert.embeddings.position_ids", None)  # the numbers from 0 on, which old versions saved
     if SECOND_BIAS in renamed:
         renamed.setdefault("cls.predictions.bias", renamed[SECOND_BIAS])
     return renamed
@@ -120,7 +120,7 @@ def current_names(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def shapes_of(kind: str, config: BertConfig) -> dict[str, tuple[int, ...]]:
     """Returns the shape of each tensor of the library's `Bert{kind}`, by its name in a model with a head."""
-    with torch.device("meta"):  # shapes without numbers
+    with torch.device("meta"):  # shapes without values
         model = getattr(transformers, f"Bert{kind}")(config)
     prefix = "bert." if kind == "Model" else ""
     return {f"{prefix}{name}": tuple(tensor.shape) for name, tensor in model.state_dict().items()}
@@ -131,8 +131,8 @@ def check_tensors(
 ) -> list[str]:
     """Refuses tensors that do not fit stock BERT's configuration; returns the names of those with no place in it.
 
-    All tensors of the class `Bert{kind}` must be there, except that a bare model needs no pooler; of an unknown class,
-    None, at least those of a bare model.
+    All tensors of the class `Bert{kind}` must be there, but a bare model needs no pooler. For an unknown class, None,
+    those of a bare model are enough.
     """
     least, most = kind or "Model", kind if kind in TASKS else "ForPreTraining"
     layers = config.num_hidden_layers
@@ -149,5 +149,5 @@ def check_tensors(
         if layer and int(layer[1]) >= layers:
             raise ValueError(f"{source} has {name}, and its config.json says num_hidden_layers {layers}")
         if name in shapes and tuple(tensor.shape) != shapes[name]:
-            raise ValueError(f"{name} of {source} is {tuple(tensor.shape)}, its config.json says {shapes[name]}")
+            raise ValueError(f"{name} of {source} is {tuple(tensor.shape)}, but its config.json says {shapes[name]}")
     return sorted(tensors.keys() - shapes.keys())

@@ -13,11 +13,11 @@ UPLOADED = (*CODE, *SETTINGS, "README.md", "model.safetensors", "history.json", 
 
 
 def check_login() -> None:
-    """Refuses an upload that can only fail for want of a login or a network, before a run begins."""
+    """Refuses an upload without a login or a network, before a run begins."""
     try:
         HfApi().whoami()
     except Exception as error:  # as in `push`
-        raise OSError(f"there is no way to upload: {why(error)}") from error
+        raise OSError(f"cannot upload to the Hub: {why(error)}") from error
 
 
 def why(error: Exception) -> str:
@@ -26,9 +26,9 @@ def why(error: Exception) -> str:
 
 
 def push(folder: Path, repo_id: str, patterns: Sequence[str] = UPLOADED, private: bool = False) -> None:
-    """Uploads the files of a folder that match some patterns as one commit; a repository made now may be private.
+    """Uploads a folder's files that match some patterns as one commit; `private` applies to a new repository.
 
-    Whatever fails, be it the login, the network or the right to write, becomes an OSError. The folder is unharmed.
+    Any failure, of the login, the network or the permissions, becomes an OSError. The folder stays as it is.
     """
     api = HfApi()
     try:
@@ -38,6 +38,6 @@ def push(folder: Path, repo_id: str, patterns: Sequence[str] = UPLOADED, private
         added = [CommitOperationAdd(path.relative_to(folder).as_posix(), path) for path in paths]
         # upload_folder repeats a failed commit for minutes and then uploads in parts: that can leave half a repository.
         url = api.create_commit(repo_id, added, commit_message="Upload ToyBERT")
-    except Exception as error:  # the client's own, the system's, or those of the library below the client
-        raise OSError(f"could not upload {folder} to {repo_id} (it is saved all the same): {why(error)}") from error
+    except Exception as error:  # errors of the client, of the system, or of the library below the client
+        raise OSError(f"could not upload {folder} to {repo_id} (it is still saved locally): {why(error)}") from error
     print(f"uploaded {folder} to {url}")

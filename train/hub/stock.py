@@ -1,4 +1,4 @@
-"""Stock BERT folders: reads them as data, of which nothing is run, and writes what is in them."""
+"""Stock BERT folders: reads them as data, without running any code of theirs, and writes what is in them."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ def load_pickle(path: Path) -> dict[str, Tensor]:
 
 
 def load_tensors(folder: Path) -> dict[str, Tensor]:
-    """Reads a folder's tensors, each of the type that it was saved with; returns none if there are no weights."""
+    """Reads a folder's tensors, each in the type that it was saved in; returns {} if there are no weights."""
     for name, load in (("model.safetensors", load_file), ("pytorch_model.bin", load_pickle)):
         parts, index = [folder / name], folder / f"{name}.index.json"
         if not parts[0].is_file():
@@ -46,7 +46,7 @@ def load_tensors(folder: Path) -> dict[str, Tensor]:
 
 
 def load_foreign_tokenizer(folder: Path, config: BertConfig) -> PreTrainedTokenizerBase | None:
-    """Loads a folder's tokenizer by this package's code or the library's; returns None if there is none."""
+    """Loads a folder's tokenizer with this package's code or the library's; returns None if there is none."""
     if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
         return None
     path = folder / "tokenizer_config.json"
@@ -57,12 +57,12 @@ def load_foreign_tokenizer(folder: Path, config: BertConfig) -> PreTrainedTokeni
 
 
 def load_modules(folder: Path) -> dict[str, dict[str, Tensor]]:
-    """Reads the tensors of what sentence-transformers does after the encoder, by the names of its folders."""
+    """Reads the tensors of the sentence-transformers modules after the encoder, by the names of their folders."""
     return {path.parent.name: load_tensors(path.parent) for path in folder.glob(f"{MODULES}/config.json")}
 
 
 def copy_modules(folder: Path, target: Path, weights: dict[str, dict[str, Tensor]]) -> None:
-    """Copies the settings of what sentence-transformers does after the encoder, and writes its weights."""
+    """Copies the settings of the sentence-transformers modules after the encoder, and writes their weights."""
     for path in (path for pattern in POOLING for path in folder.glob(pattern)):
         copy = target / path.relative_to(folder)
         copy.parent.mkdir(exist_ok=True)
@@ -75,9 +75,9 @@ def copy_modules(folder: Path, target: Path, weights: dict[str, dict[str, Tensor
 def save_stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Saves a tokenizer as one that needs no code of ours, on any version of the library.
 
-    Where a ToyBertTokenizer splits off punctuation it becomes a BertTokenizer, which gives the same tokens save that it
-    drops control and zero-width characters and doesn't compose letters with their accents (NFC). Without that, or with
-    parts that a user has set, it becomes a PreTrainedTokenizerFast with the same parts.
+    A ToyBertTokenizer that splits off punctuation becomes a BertTokenizer. This makes the same tokens, except that it
+    drops control and zero-width characters and doesn't compose letters with their accents (NFC). Any other, or one with
+    parts that a user has set, becomes a PreTrainedTokenizerFast with the same parts.
     """
     if type(tokenizer).__name__ == "ToyBertTokenizer":
         tokenizer = stock_tokenizer(tokenizer, folder)
@@ -97,7 +97,7 @@ def stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> PreTrai
     """Makes one of the library's tokenizers from a ToyBertTokenizer, and leaves BERT's vocab.txt in the folder."""
     words = tokenizer.backend_tokenizer.get_vocab(with_added_tokens=False)
     kept = {"model_max_length": tokenizer.model_max_length, "clean_up_tokenization_spaces": False}
-    # BERT's cuts words in pieces, "##" before all but the first, and gives up on those of over 100 letters.
+    # BertTokenizer cuts words into pieces, with "##" before all but the first; words of over 100 letters are [UNK].
     if not is_like_bert(tokenizer) or any(word.startswith("##") or len(word) > 100 for word in words):
         kept |= tokenizer.special_tokens_map
         return PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer, **kept)
@@ -109,7 +109,7 @@ def stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> PreTrai
 
 
 def is_like_bert(tokenizer: Any) -> bool:
-    """Tells whether a ToyBertTokenizer has the parts that it is made with, so that a BertTokenizer has their like."""
+    """Tells whether a ToyBertTokenizer still has its default parts, which a BertTokenizer can replace."""
     ours, made = tokenizer.backend_tokenizer, type(tokenizer)().backend_tokenizer
     parts = ((getattr(each, name) for each in (ours, made)) for name in ("pre_tokenizer", "post_processor", "decoder"))
     same = all(part and part.__getstate__() == another.__getstate__() for part, another in parts)

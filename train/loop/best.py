@@ -16,12 +16,12 @@ History = Sequence[dict[str, float]]  # the figures of each epoch
 class Best:
     """Finds the best epoch in a run's history, and keeps its weights in a file."""
 
-    metric: str  # the lowest "loss" is best, or the highest of any other; on a tie, the lower loss
+    metric: str  # the lowest "loss" is best, or the highest value of another metric; a tie goes to the lower loss
     patience: int  # the run stops after this many epochs without a better one; 0 keeps the last epoch and no file
     path: Path
 
     def epoch(self, history: History) -> int:
-        """Returns the number of the best epoch, the first of equals; without patience, of the last."""
+        """Returns the number of the best epoch (the first on a tie), or of the last one without patience."""
         if not self.patience:
             return len(history)
         ranks = [(0.0 if self.metric == "loss" else each[self.metric], -each["loss"]) for each in history]
@@ -43,6 +43,6 @@ class Best:
         return 0 < self.patience <= len(history) - self.epoch(history)
 
     def restore(self, model: nn.Module) -> None:
-        """Loads the weights of the best epoch into a model, which has those of the last."""
+        """Loads the weights of the best epoch into the model; without patience, it keeps those of the last."""
         if self.patience:
             model.load_state_dict(load_file(self.path))

@@ -16,12 +16,12 @@ from toybert.train.data.source import digest
 
 RECORD = "run.json"  # in the run's folder: its configuration
 MANIFEST = "manifest.json"  # in a checkpoint, written last: which files belong to it
-KEPT = 2  # the newest checkpoints of a run, which stay on the disk
+KEPT = 2  # how many of the newest checkpoints stay on the disk
 
 
 def flush(path: Path) -> None:
-    """Waits until a file, or the list of names in a folder, is on the disk: a rename could get there before it."""
-    if os.name == "nt" and path.is_dir():  # Windows opens no folders
+    """Waits until a file, or a folder's list of names, is on the disk, so that a later rename can't overtake it."""
+    if os.name == "nt" and path.is_dir():  # Windows can't open folders
         return
     descriptor = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
     try:
@@ -45,13 +45,13 @@ def read_record(folder: Path) -> dict[str, Any]:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         return {**record, "sources": dict(record["sources"])}
     except (ValueError, LookupError, TypeError) as error:
-        raise ValueError(f"{folder / RECORD} is no record of a run: begin a new one") from error
+        raise ValueError(f"{folder / RECORD} is no record of a run: begin a new run") from error
 
 
 def save_checkpoint(accelerator: Accelerator, model: nn.Module, step: int, folder: Path) -> None:
     """Saves all that a resume needs, if all weights are finite, and deletes all but the newest `KEPT` checkpoints.
 
-    Where it can't be written, nothing of the checkpoint is left, and earlier ones are as they were.
+    If it can't be written, no part of it is left, and earlier checkpoints stay as they were.
     """
     # FSDP spreads the weights over the processes.
     weights = [weight.to_local() if hasattr(weight, "to_local") else weight for weight in model.parameters()]
@@ -70,7 +70,7 @@ def save_checkpoint(accelerator: Accelerator, model: nn.Module, step: int, folde
             shutil.rmtree(final, ignore_errors=True)
             os.replace(unfinished, final)
             flush(final.parent)
-    except Exception as error:  # for a full disk, torch and safetensors have errors of their own
+    except Exception as error:  # torch and safetensors have their own errors for a full disk
         reason = f"{' '.join(str(error).split())}; {shutil.disk_usage(folder).free:,} bytes are free there"
         shutil.rmtree(unfinished, ignore_errors=True)
         raise OSError(f"could not write {final} ({reason}): {last_of(folder)}") from error
@@ -90,7 +90,7 @@ def seal(checkpoint: Path, folder: Path) -> None:
 
 
 def fault_of(checkpoint: Path, folder: Path) -> str | None:
-    """Says what is wrong with a checkpoint of the run in a folder; returns None if nothing is."""
+    """Returns what is wrong with a checkpoint of the run in a folder, or None if it is whole."""
     try:
         manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
         run, files = manifest["run"], manifest["files"]
@@ -129,15 +129,15 @@ def load_checkpoint(accelerator: Accelerator, folder: Path) -> None:
 
 
 def last_of(folder: Path) -> str:
-    """Names the last checkpoint of a run that stops, to end a message with."""
+    """Names a run's last checkpoint, for the end of a message."""
     found = checkpoints(folder)
     return f"the last checkpoint is {found[-1]}" if found else "there is no checkpoint yet"
 
 
 @contextmanager
 def naming_the_last_checkpoint(folder: Path) -> Iterator[None]:
-    """Makes Ctrl-C name the checkpoint that `--resume` will go on from."""
+    """Makes Ctrl-C name the checkpoint from which `--resume` will continue."""
     try:
         yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted: {last_of(folder)}; --resume goes on with the run") from None
+        raise KeyboardInterrupt(f"interrupted: {last_of(folder)}; --resume continues the run") from None

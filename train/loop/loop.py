@@ -62,7 +62,7 @@ def train(
         best: keeps the weights of the best epoch, and tells when to stop.
 
     Raises:
-        ValueError: the loss is no longer a number.
+        ValueError: the loss is not finite.
     """
     folder, total_steps = Path(options.output_dir), options.epochs * batches.steps_an_epoch
     optimizers = make_optimizers(model, options.learning_rate, options.weight_decay, options.muon_learning_rate)
@@ -116,7 +116,7 @@ def train(
 
 
 def begin(options: LoopOptions, accelerator: Accelerator) -> None:
-    """Restores what was registered for checkpoints, or writes down what run this is; and starts the tracker."""
+    """Loads the last checkpoint of a resumed run or records a new run's configuration, and starts the tracker."""
     folder = Path(options.output_dir)
     if options.resume:
         load_checkpoint(accelerator, folder)
@@ -156,7 +156,7 @@ def finish(
 ) -> None:
     """Saves a run into its folder: the model that loads anywhere, the history of its losses and their picture.
 
-    If the model can't be saved, a resume of the run only has to save it.
+    If saving the model fails, a resumed run only has to save it again.
     """
     folder = Path(options.output_dir)
     for tracker in accelerator.trackers:

@@ -1,4 +1,4 @@
-"""The losses of a run: weighed, so that a step's add up to the mean over all its labels, and averaged for the log."""
+"""The losses of a run: weighted, so that those of a step sum to the mean over its labels, and averaged for the log."""
 
 import math
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from toybert.train.loop.checkpoint import last_of
 
 LOSSES = ("loss", "mlm_loss", "nsp_loss")  # what the log shows, where the model has it
 LABELS = ("labels", "next_sentence_label")  # what the losses are means over
-UNSEEN = 20  # steps that a device may run ahead before its losses are looked at
+UNSEEN = 20  # steps that a device may run ahead before its losses are checked
 
 
 def shares_of(batches: Sequence[Batch], accelerator: Accelerator) -> list[Tensor | None]:
-    """Returns each batch's share of the labels of a step, (losses,), over all processes; None where it has them all.
+    """Returns each batch's share of a step's labels, (losses,), over all processes; None for a single batch.
 
-    A batch's loss is the mean over its own labels. So weighed, and summed over batches and processes, the losses
-    become the mean over all labels; the mean of the means would prefer the words of batches with fewer of them.
+    A batch's loss is the mean over its own labels. Weighted by these shares and summed over batches and processes,
+    the losses become the mean over all labels; a mean of means would favour the words of batches with few of them.
     """
     if len(batches) * accelerator.num_processes == 1:
         return [None]
@@ -31,14 +31,14 @@ def shares_of(batches: Sequence[Batch], accelerator: Accelerator) -> list[Tensor
 
 
 def label_counts(batch: Batch) -> Tensor:
-    """Counts the labels that each loss of a batch is the mean of, (losses,); of numbers to regress on, all."""
+    """Counts the labels that each loss of a batch averages over, (losses,); a regression counts all of them."""
     labels = [batch[name] for name in LABELS if name in batch]
     known = [label != (torch.nan if label.is_floating_point() else IGNORED) for label in labels]  # no number is NaN
     return torch.stack([label.sum() for label in known])
 
 
 def weighed(output: Any, share: Tensor | None) -> dict[str, Tensor]:
-    """Returns the losses of a batch, each times the batch's share of its labels, and their sum as `loss`."""
+    """Multiplies the losses of a batch by its shares of the labels; returns them with their sum as `loss`."""
     losses = {name: output[name] for name in LOSSES if output.get(name) is not None}
     if share is None:
         return losses
@@ -50,18 +50,18 @@ def weighed(output: Any, share: Tensor | None) -> dict[str, Tensor]:
 class Meter:
     """Averages the losses on the device, and fetches them once for each entry of the log.
 
-    A loss that is no longer a number stops the run, at once on a CPU and within `UNSEEN` steps elsewhere, since looking
-    at it means waiting for the device.
+    A loss that is not finite stops the run: at once on a CPU, and within `UNSEEN` steps elsewhere, since reading it
+    means waiting for the device.
     """
 
     def __init__(self, accelerator: Accelerator, every: int, folder: Path):
         self.accelerator, self.every, self.folder = accelerator, every, folder
         self.sums: dict[str, Tensor] = {}
         self.count = 0
-        self.unseen: list[Tensor] = []  # the running sum of the losses after each step that was not looked at
+        self.unseen: list[Tensor] = []  # the running sum of the losses after each unchecked step
 
     def add(self, losses: dict[str, Tensor]) -> None:
-        """Adds the losses of one batch, which are weighed by the batch's share of the step."""
+        """Adds the losses of one batch, already weighted by its share of the step."""
         for name, loss in losses.items():
             self.sums[name] = loss.detach().float() + self.sums.get(name, 0.0)
 
@@ -79,7 +79,7 @@ class Meter:
         return {"step": step, "epoch": epoch + 1, **means}
 
     def _look(self, step: int) -> None:
-        """Refuses a loss that is no longer a number, and names the first step that had one."""
+        """Refuses a loss that is not finite, and names the first step that had one."""
         sums, self.unseen = torch.stack(self.unseen).tolist(), []
         for number, total in enumerate(sums, start=step - len(sums) + 1):
             if not math.isfinite(total):
@@ -88,7 +88,7 @@ class Meter:
                 )
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the sums of all processes, since a checkpoint keeps only what the main process says."""
+        """Returns the sums of all processes, since a checkpoint keeps only the main process's state."""
         sums = {name: self.accelerator.gather(total).reshape(-1).tolist() for name, total in self.sums.items()}
         return {"sums": sums, "count": self.count}
 

@@ -1,4 +1,4 @@
-"""The network that a run begins with: a new one, or that of a checkpoint."""
+"""The network that a run begins with: a new one, or a checkpoint's."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from toybert.train.data.labels import SINGLE, Labels, shortened
 from toybert.train.hub.card import shown
 from toybert.train.hub.folders import ROOT, load_config, load_model, pinned
 
-DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")  # of a run alone: config.json keeps its own
-# What a checkpoint that `--init-from` names has learnt to tell; others bring neither.
+DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")  # for the run only; config.json keeps its own
+# The tasks whose heads a checkpoint of each class brings along; other classes bring neither.
 HEADS: dict[str, tuple[str, ...]] = {
     "ToyBertForPreTraining": ("masked words", "next sentences"),
     "ToyBertForMaskedLM": ("masked words",),
@@ -18,14 +18,14 @@ HEADS: dict[str, tuple[str, ...]] = {
 
 
 def make_model(options: Any, vocab_size: int) -> tuple[Any, dict[str, Any]]:
-    """Makes a new model, or loads the checkpoint to go on from; and the fields to put back into its configuration."""
+    """Makes a new model or loads the checkpoint's; returns it and the fields to put back into its configuration."""
     auto_class = AutoModelForPreTraining if options.nsp else AutoModelForMaskedLM
     changed: dict[str, Any] = {**dict.fromkeys(DROPOUTS, options.dropout), "sparse_prediction": True}
     if options.init_from:
         checkpoint = pinned(options.init_from, options.revision)
         config = load_config(checkpoint)
         kept = {name: getattr(config, name) for name in changed}
-        if (config.architectures or [""])[0] not in HEADS:  # the classes that it tells apart are not those learnt here
+        if (config.architectures or [""])[0] not in HEADS:  # its classes are not those learnt here
             plain = load_config(ROOT)
             changed |= {name: getattr(plain, name) for name in ("id2label", "label2id", "problem_type")}
         return load_model(auto_class, checkpoint, dtype="float32", **changed), kept
@@ -39,7 +39,7 @@ def make_model(options: Any, vocab_size: int) -> tuple[Any, dict[str, Any]]:
 
 
 def goes_on_from(options: Any) -> list[str]:
-    """Says which checkpoint a run goes on from, if there is one, and which of its tasks that one has not learnt."""
+    """Says which checkpoint a run continues from, if any, and which of its tasks get a new head."""
     if not options.init_from:
         return []
     config = load_config(pinned(options.init_from, options.revision))
@@ -50,7 +50,7 @@ def goes_on_from(options: Any) -> list[str]:
 
 
 def make_classifier(checkpoint: str, labels: Labels, dropout: float) -> tuple[Any, dict[str, Any]]:
-    """Loads a checkpoint to fine-tune, and the fields to put back into its configuration."""
+    """Loads a checkpoint to fine-tune; returns it and the fields to put back into its configuration."""
     config = load_config(checkpoint)
     changed = {"id2label": dict(enumerate(labels.names)), "label2id": labels.numbers}
     changed |= {"problem_type": labels.problem_type, **dict.fromkeys(DROPOUTS, dropout)}
@@ -59,12 +59,12 @@ def make_classifier(checkpoint: str, labels: Labels, dropout: float) -> tuple[An
 
 
 def check_head(config: Any, labels: Labels, model: str) -> list[str]:
-    """Refuses to fine-tune a classifier with another number of outputs; tells if its classes have other names."""
+    """Refuses a classifier with another number of outputs; returns a note if its classes have other names."""
     if (config.architectures or [""])[0] != "ToyBertForSequenceClassification":
         return []
     if config.num_labels != len(labels.names):
         raise ValueError(
-            f"{model} is a classifier with {config.num_labels} outputs and the labels need {len(labels.names)}: "
+            f"{model} is a classifier with {config.num_labels} outputs, but the labels need {len(labels.names)}: "
             "fine-tune a pre-trained model"
         )
     names = tuple(config.id2label[number] for number in range(config.num_labels))

@@ -28,8 +28,8 @@ from toybert.train.hub.push import check_login
 from toybert.train.loop.checkpoint import RECORD, read_record
 
 Made = TypeVar("Made")
-Ranges = tuple[tuple[str, Callable[[Any], bool], tuple[str, ...]], ...]  # what a value must be, how to tell, of which
-LONGEST_WAIT = timedelta(days=1)  # of the other processes, while the main one reads a large text
+Ranges = tuple[tuple[str, Callable[[Any], bool], tuple[str, ...]], ...]  # what a value must be, its check, its options
+LONGEST_WAIT = timedelta(days=1)  # for the other processes, while the main one reads a large text
 TRACKERS = [name for name in LoggerType.list() if name != "all"]
 NOT_NEGATIVE = ("muon_learning_rate", "weight_decay", "max_grad_norm", "checkpoint_every", "seed")
 RANGES: Ranges = (
@@ -47,7 +47,7 @@ class LoopOptions:
     """Holds the options that pre-training and fine-tuning share."""
 
     output_dir: str = option("Folder for the run, which becomes a complete model repository.")
-    epochs: int  # each script describes this, the learning rates and the dropout, and has its own defaults
+    epochs: int  # this, the learning rates and the dropout have a help and a default in each script
     batch_size: int = option("Rows in a batch, on each process.", 32)
     learning_rate: float
     muon_learning_rate: float
@@ -66,11 +66,11 @@ class LoopOptions:
 
     @cached_property
     def sources(self) -> Mapping[str, list[str]]:
-        """The hashes of the files that the run learns from, by their names; a resume wants them unchanged."""
+        """The hashes of the files that the run learns from, by name; they must not change before a resume."""
         return {}
 
     def __post_init__(self) -> None:
-        """Refuses options that no run can have, with a ValueError that names the option."""
+        """Refuses invalid options with a ValueError that names the option."""
         check_ranges(self, RANGES)
         if self.push_to_hub and not self.repo_id:
             raise ValueError("push_to_hub needs a repo_id, such as me/toybert")
@@ -87,7 +87,7 @@ def check_ranges(options: LoopOptions, ranges: Ranges) -> None:
 
 
 def configuration(options: LoopOptions, accelerator: Accelerator) -> dict[str, Any]:
-    """Returns what has to be the same for a run to be resumed: the options, and the contents of what it learns from."""
+    """Returns what must stay the same for a run to be resumed: its options, and the hashes of what it learns from."""
     free = ("output_dir", "resume", "report_to", "push_to_hub", "repo_id", "corpus", "model")
     asked = {name: value for name, value in asdict(options).items() if name not in free}
     return {**asked, "num_processes": accelerator.num_processes, "sources": options.sources}
@@ -103,7 +103,7 @@ def start(options: LoopOptions) -> Accelerator:
 def on_main_process(accelerator: Accelerator, make: Callable[[], Made]) -> Made:
     """Calls a function on the main process alone, and returns on every process what it returned there.
 
-    If it raises, the main process does so too, and the others end without a word.
+    If it raises, the main process raises the same error, and the others exit silently.
     """
     outcome: list[Any] = [None, False]
     failure = None
@@ -116,15 +116,15 @@ def on_main_process(accelerator: Accelerator, make: Callable[[], Made]) -> Made:
     if failure:
         raise failure
     if not outcome[1]:
-        time.sleep(1)  # a launcher stops all processes when one has ended: the main one has something to say first
+        time.sleep(1)  # a launcher stops all processes once one ends: the main one must print its error first
         raise SystemExit(1)
     return outcome[0]
 
 
 def claim_folder(options: LoopOptions, accelerator: Accelerator) -> None:
-    """Refuses, on the main process, a folder that is not free for this run, or a resume of another run than this."""
+    """Refuses a folder that is not free, or a resume with other options; called on the main process alone."""
     if options.push_to_hub:
-        check_login()  # rather now than when all is done
+        check_login()  # fail now, not after the training
     folder = Path(options.output_dir)
     if options.resume:
         if not (folder / RECORD).is_file():
@@ -136,7 +136,7 @@ def claim_folder(options: LoopOptions, accelerator: Accelerator) -> None:
         for name, value in asked.items():
             if began.get(name) != value:
                 raise ValueError(
-                    f"the run in {folder} was started with {name}={began.get(name)} and can't go on with {value}"
+                    f"the run in {folder} was started with {name}={began.get(name)} and can't be resumed with {value}"
                 )
         options.repo_id = options.repo_id or began.get("repo_id")  # for the card
     elif folder.is_file():
@@ -151,7 +151,7 @@ def shares_a_cpu() -> bool:
 
 
 def make_accelerator(options: LoopOptions) -> Accelerator:
-    """Makes an Accelerator of all the processes that were started, with the tracker that was asked for, and seeds them.
+    """Makes an Accelerator for all processes that were started, with the requested tracker, and seeds them.
 
     It refuses a tracker whose package is missing, processes that have not joined, and Muon with FSDP.
     """
@@ -170,10 +170,10 @@ def make_accelerator(options: LoopOptions) -> Accelerator:
     started = int(os.environ.get("WORLD_SIZE", 1))
     if accelerator.num_processes < started:
         raise ValueError(
-            f"{started} processes were started, and accelerate has joined {accelerator.num_processes}: "
+            f"{started} processes were started, but accelerate joined {accelerator.num_processes}: "
             "set ACCELERATE_USE_CPU=true if they are to share a CPU"
         )
     if accelerator.distributed_type == DistributedType.FSDP and options.muon_learning_rate:
-        raise ValueError("Muon needs whole matrices and FSDP spreads them: give --muon-learning-rate 0")
+        raise ValueError("Muon needs whole matrices, and FSDP shards them: give --muon-learning-rate 0")
     set_seed(options.seed)
     return accelerator
