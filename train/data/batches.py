@@ -15,14 +15,14 @@ WINDOW = 32  # batches whose rows are sorted by length together
 
 
 class LengthBatchSampler(Sampler[list[int]]):
-    """Yields batches of rows of similar length, in another order and company each epoch.
+    """Yields batches of rows of similar length, shuffled anew each epoch.
 
     The rows are shuffled, sorted by length within windows of some batches, cut into batches, and the batches shuffled:
-    little padding, and still no row meets the same neighbours twice. Each `group` of consecutive rows stays together.
+    padding is small, yet a row's neighbours change each epoch. Each `group` of consecutive rows stays together.
 
-    With `parts`, each batch is yielded as so many, as even as can be, for the processes and the steps of accumulation
-    that share it: how many those are does not change which rows a step of the optimiser sees. (Where a last batch has
-    fewer rows than there are parts, some are repeated.)
+    With `parts`, each batch is yielded in that many nearly equal parts, for the processes and the accumulation steps
+    that share it. Their number does not change which rows a step of the optimiser sees. (If the last batch has fewer
+    rows than there are parts, some rows are repeated.)
 
     Raises:
         ValueError: the batch size is not a multiple of `group`.
@@ -38,7 +38,7 @@ class LengthBatchSampler(Sampler[list[int]]):
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Turns to the order of an epoch."""
+        """Sets the epoch, which decides the order."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class LengthBatchSampler(Sampler[list[int]]):
                 yield part.tolist()
 
     def _batches(self) -> Iterator[np.ndarray]:
-        """Yields the rows of each batch, before it is parted."""
+        """Yields the rows of each batch, before it is split into parts."""
         random = np.random.default_rng([self.seed, self.epoch])
         first = random.permutation(len(self.lengths) // self.group) * self.group
         order = (first[:, None] + np.arange(self.group)).ravel()
@@ -63,17 +63,17 @@ class LengthBatchSampler(Sampler[list[int]]):
         full = len(self.lengths) // self.rows
         for index in random.permutation(full):
             yield batches[index]
-        yield from batches[full:]  # a smaller batch comes last: accelerate shares out and gathers on that premise
+        yield from batches[full:]  # a smaller batch comes last: accelerate assumes so when it shards and gathers
 
 
 class Batches:
-    """Makes a process's batches, `accumulation` of them to a step of the optimiser; a checkpoint keeps its state."""
+    """Makes a process's batches, `accumulation` of them for a step of the optimiser; a checkpoint keeps its state."""
 
     accumulation: int
     steps_an_epoch: int
 
     def of_epoch(self, epoch: int, skip: int) -> Iterable[Batch]:
-        """Returns the batches of an epoch but the first `skip`, which were trained on before."""
+        """Returns the batches of an epoch after the first `skip`, which were already trained on."""
         raise NotImplementedError
 
     def steps(self, epoch: int, skip: int) -> Iterator[list[Batch]]:
@@ -83,7 +83,7 @@ class Batches:
             yield step
 
     def notes(self) -> list[str]:
-        """Says what of the text was not used, when all is done; to be asked on every process."""
+        """Returns notes on text that was not used; to be called after the training, on every process."""
         return []
 
     def state_dict(self) -> dict[str, Any]:
@@ -96,15 +96,15 @@ class Batches:
 class DatasetBatches(Batches):
     """Makes batches of the rows of a dataset, each row once an epoch, those of similar length together.
 
-    All processes together, and all batches of a step, see what one process would in one batch.
+    The batches of a step on all processes hold together the rows that one process would have in one batch.
     """
 
     def __init__(self, dataset: Any, batch_size: int, accelerator: Accelerator, seed: int):
         self.accumulation = accelerator.gradient_accumulation_steps
         parts = self.accumulation * accelerator.num_processes
         self.sampler = LengthBatchSampler(dataset.lengths, batch_size * parts, seed, dataset.group, parts)
-        # A generator of its own: or each new iterator would take a number from the one that dropout draws from,
-        # and a resumed epoch, which starts one iterator more, would go on differently.
+        # A generator of its own: else each new iterator would take a number from the one that dropout draws from,
+        # and a resumed epoch, which starts one more iterator, would continue differently.
         generator = torch.Generator()
         loader = DataLoader(dataset, batch_sampler=self.sampler, collate_fn=as_is, generator=generator)
         self.loader = accelerator.prepare(loader)
@@ -119,7 +119,7 @@ class DatasetBatches(Batches):
 def evaluation_loader(
     dataset: Any, accelerator: Accelerator, rows: np.ndarray | None = None, batch_size: int = 128
 ) -> Any:
-    """Makes a prepared loader of a dataset's rows, or of some of them; for the functions that measure."""
+    """Makes a prepared loader of a dataset's rows, or of some of them, for evaluation."""
     lengths = dataset.lengths
     if rows is not None:
         dataset, lengths = Subset(dataset, rows.tolist()), lengths[rows]

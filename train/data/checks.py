@@ -1,4 +1,4 @@
-"""What is no text or no label: it is refused, and named with its row, before anything is learnt."""
+"""Checks that refuse what is no text or no label before anything is learnt, and name its row."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ SLICE = 16  # rows at a time: one by one, a column of `datasets` takes ten times
 
 
 def in_slices(values: Sequence[Any]) -> Iterator[Any]:
-    """Yields values one by one; a column of `datasets` is read in slices, so that few are there at a time."""
+    """Yields values one by one; a column of `datasets` is read in slices, so that few are in memory at a time."""
     for start in range(0, len(values), SLICE):
         yield from values[start : start + SLICE]
 
@@ -18,7 +18,7 @@ def is_text(value: Any, lists: bool = True) -> bool:
 
 
 def check_texts(values: Sequence[Any], where: str, lists: bool = True) -> None:
-    """Refuses what is no text, see `is_text`; the message names the first such value and its row."""
+    """Refuses values that are not text (see `is_text`); the message names the first such value and its row."""
     for row, value in enumerate(in_slices(values), start=1):
         if not is_text(value, lists):
             found = next(each for each in value if not is_text(each)) if lists and isinstance(value, list) else value
@@ -26,7 +26,7 @@ def check_texts(values: Sequence[Any], where: str, lists: bool = True) -> None:
 
 
 def check_column(column: str, names: Collection[str], where: str, hint: str = "") -> None:
-    """Refuses a column that is none of a table's; the message names those that there are."""
+    """Refuses a column that a table does not have; the message names the columns that it has."""
     if column not in names:
         first = "its first line says that " if where.endswith((".csv", ".tsv")) else ""
         there = ", ".join(repr(name[:40]) for name in names)

@@ -28,7 +28,7 @@ Batch = dict[str, Tensor]
 
 
 def room_for(texts: int, max_length: int) -> int:
-    """Returns how many tokens the texts of a row can have, beside [CLS] and a [SEP] after each text."""
+    """Returns how many tokens the texts of a row can have, besides [CLS] and a [SEP] after each text."""
     if max_length < 1 + 2 * texts:
         raise ValueError(f"max_length must be at least {1 + 2 * texts}, got {max_length}")
     return max_length - 1 - texts
@@ -45,7 +45,7 @@ class RowDataset(Dataset):
     side_lengths: np.ndarray  # of A, and of B if there is one, in each group of rows, (1 or 2, groups)
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, *sides: Tokens):
-        """Takes the tokens of all texts or, if A and B are from two columns, of either."""
+        """Takes the tokens of all texts or, if A and B are from two columns, of each column."""
         self.tokenizer, self.sides, self.tokens = tokenizer, sides, sides[0]
         # The library computes these anew at each access.
         self.cls_id, self.sep_id, self.pad_id = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
@@ -53,7 +53,7 @@ class RowDataset(Dataset):
 
     @property
     def word_counts(self) -> np.ndarray:
-        """How often each token of the vocabulary stands in the texts, (V,)."""
+        """How often each token of the vocabulary occurs in the texts, (V,)."""
         return np.sum([tokens.counts(self.vocab_size) for tokens in self.sides], axis=0)
 
     @cached_property
@@ -65,7 +65,7 @@ class RowDataset(Dataset):
     def assemble(self, starts: np.ndarray, lengths: np.ndarray) -> Batch:
         """Makes a padded batch of rows, `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
 
-        Their A, and B if there is one, are tokens from `starts` on, as many as `lengths` says, both (1 or 2, B).
+        A, and B if there is one, are the `lengths` tokens from `starts` on, both arrays (1 or 2, B).
         """
         sizes = 1 + (lengths + 1).sum(0)[:, None]  # (B, 1)
         column = np.arange(sizes.max())[None]  # (1, S)
@@ -116,8 +116,8 @@ class MaskedDataset(RowDataset):
 
         Args:
             documents: each a list of sentences; a column of `datasets` is never in memory as a whole. Sentences without
-                a word are left out and counted in `dropped`. Or the tokens of documents, by their numbers.
-            numbers: of the documents; one that goes on in the next row has the same number again.
+                a word are left out and counted in `dropped`. Or the tokens of documents, already numbered.
+            numbers: the number of each row's document; a document of several rows repeats its number.
         """
         tokens = documents if isinstance(documents, Tokens) else tokenise(documents, tokenizer, numbers)
         super().__init__(tokenizer, tokens)
@@ -126,7 +126,7 @@ class MaskedDataset(RowDataset):
         self.special_ids, self.mask_token_id = sorted(tokenizer.all_special_ids), tokenizer.mask_token_id
 
     def notes(self) -> list[str]:
-        """Says what of the text is split, cut or left out."""
+        """Returns notes on the text that is split, cut or left out."""
         counts = {
             "sentences without a word left out": self.dropped,
             "sentences split, as longer than their room": getattr(self.spans, "split", 0),
@@ -136,25 +136,25 @@ class MaskedDataset(RowDataset):
         return [f"{count:,} {what}" for what, count in counts.items() if count]
 
     def set_epoch(self, epoch: int) -> None:
-        """Turns to the masks and partners of an epoch."""
+        """Sets the epoch, which decides the masks and partners."""
         self.epoch = epoch
 
     @property
     def sentences(self) -> np.ndarray:
-        """Every sentence (or span of them) of the documents once, as the hash of its ids, uint64 (sentences,)."""
+        """The hashes of the ids of all distinct sentences (or spans) of the documents, uint64 (sentences,)."""
         return np.unique(self.spans.key)
 
     def spans_of(self, rows: np.ndarray) -> np.ndarray:
-        """Returns the numbers of the spans that rows are made of in this epoch, (1 or 2, B)."""
+        """Returns the numbers of the spans that make rows in this epoch, (1 or 2, B)."""
         raise NotImplementedError
 
     def rows_without(self, known: np.ndarray) -> np.ndarray:
-        """Returns the rows of which no sentence is one of those known (see `sentences`)."""
+        """Returns the rows without any of the known sentences (see `sentences`)."""
         rows = np.arange(len(self))
         return rows[~np.isin(self.spans.key, known)[self.spans_of(rows)].any(0)]
 
     def __getitems__(self, rows: Sequence[int]) -> Batch:
-        """Returns the rows as one batch, padded to its longest: everything that a model for this task takes."""
+        """Returns the rows as one batch, padded to its longest, with all that a model for this task takes."""
         index = np.asarray(rows, dtype=np.int64)
         spans = self.spans_of(index)
         length = np.minimum(self.side_lengths[:, index // self.group], self.spans.length[spans])
@@ -175,7 +175,7 @@ class MaskedDataset(RowDataset):
 class MaskedWordDataset(MaskedDataset):
     """Makes rows for masked words alone, `[CLS] tokens [SEP]`: consecutive sentences of one document, or single ones.
 
-    A sentence of more tokens than a row holds becomes several rows.
+    A sentence too long for a row becomes several rows.
     """
 
     def __init__(
@@ -213,12 +213,12 @@ class MaskedWordDataset(MaskedDataset):
 class PretrainDataset(MaskedDataset):
     """Makes pairs of sentences for both of BERT's pre-training tasks, `[CLS] A [SEP] B [SEP]`.
 
-    Every sentence A that has a next one gives two rows: an even one with its true next sentence (`next_sentence_label`
-    1) and, after it, one with a false (0), drawn anew each epoch. A batch that holds both (see `LengthBatchSampler`)
-    cancels what A by itself seems to say, and the task is learnt sooner. A false B is the next sentence of
-    an A in *another* document, of the same length as the true one where there is such a sentence and of the nearest
-    length elsewhere: so neither B by itself nor its length tells the answer. Text equal to the true next sentence is
-    never a false one. In packed text, "sentence" means a span of neighbouring ones (see `pack`).
+    Every sentence A that has a next one makes two rows: an even row with the true next sentence (`next_sentence_label`
+    1) and, after it, a row with a false one (0), drawn anew each epoch. Both share a batch (see `LengthBatchSampler`),
+    so that A alone tells nothing about the label, and the task is learnt faster. A false B is the next sentence of an A
+    in *another* document. It has the length of the true one or, if no such sentence exists, the nearest length: so
+    neither B alone nor its length tells the answer. Text equal to the true next sentence is never a false one.
+    In packed text, "sentence" means a span of neighbouring ones (see `pack`).
     """
 
     group = 2  # consecutive rows that share their A
@@ -239,13 +239,13 @@ class PretrainDataset(MaskedDataset):
 
         Args:
             documents, numbers: see `MaskedDataset`.
-            packed: fill up to half of the room with neighbouring sentences, and split longer ones. Else sentences stay
-                single, and the longer one of a pair that is too long is cut at its end; `cut` counts these.
+            packed: fill up to half of the room with neighbouring sentences, and split longer ones. Otherwise sentences
+                stay single, and a pair that is too long has its longer one cut at its end; `cut` counts such pairs.
             max_length: of a pair with its three special tokens.
             related: bool (documents, documents). A false B then comes from a related document: a hard negative.
 
         Raises:
-            ValueError: there is no pair, or a sentence for which no false next one exists.
+            ValueError: there is no pair, or some sentence has no possible false next one.
         """
         room = room_for(2, max_length)
         super().__init__(documents, tokenizer, numbers, mlm_probability, seed)
@@ -256,8 +256,8 @@ class PretrainDataset(MaskedDataset):
             raise ValueError(NO_PAIRS)
         self.alone = len(document) - len(np.union1d(self._a, self._a + 1))  # with no neighbour: not used
         self._document = document[self._a]
-        # Equal text, equal number: so that a false next sentence can't happen to be the true one. Should two texts
-        # share a hash by chance, the one will never be false for the other; nothing else would come of it.
+        # Equal texts have equal numbers, so that a false next sentence can't happen to be the true one. If two texts
+        # share a hash by chance, neither is ever a false one for the other; nothing else changes.
         self._text = np.unique(self.spans.key[self._a + 1], return_inverse=True)[1]
         self._check_that_false_sentences_exist()
 
@@ -267,11 +267,11 @@ class PretrainDataset(MaskedDataset):
         self.side_lengths = np.stack([a_length, np.minimum(b, room - a_length)])  # with the true next sentence
         most = np.minimum(b, room - 1)
         self._by_length = np.argsort(most, kind="stable")  # pairs, those with a short B first
-        # Where in that order the pairs begin and end whose B is as long as this one's.
+        # Where, in that order, the pairs with a B of the same length begin and end.
         self._low, self._high = (np.searchsorted(most[self._by_length], most, side) for side in ("left", "right"))
 
     def _check_that_false_sentences_exist(self) -> None:
-        """Refuses text in which a true next sentence has no other one that could stand in its place."""
+        """Refuses text in which some true next sentence has no possible false one to replace it."""
 
         def count(numbers: np.ndarray) -> np.ndarray:
             _, where, counts = np.unique(numbers, return_inverse=True, return_counts=True)
@@ -285,8 +285,8 @@ class PretrainDataset(MaskedDataset):
             text = self.tokenizer.decode(self.tokens.ids[start : start + length])
             raise ValueError(
                 f"no other document has a sentence that could stand as a false next one in place of {text!r}: "
-                "next-sentence prediction needs at least two documents, each of two or more sentences of its own; "
-                "--no-nsp does without"
+                "next-sentence prediction needs at least two documents, each with two or more sentences of its own; "
+                "--no-nsp needs no pairs"
             )
 
     def partners(self, pairs: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -319,7 +319,7 @@ class PretrainDataset(MaskedDataset):
         return np.stack([self._a[rows // 2], self._a[partner] + 1])
 
     def __getitems__(self, rows: Sequence[int]) -> Batch:
-        """Returns the rows as one batch, padded to its longest: everything that ToyBertForPreTraining takes."""
+        """Returns the rows as one batch, padded to its longest, with all that ToyBertForPreTraining takes."""
         label = 1 - torch.as_tensor(rows, dtype=torch.int64) % 2
         return {**super().__getitems__(rows), "next_sentence_label": label}
 
@@ -327,8 +327,8 @@ class PretrainDataset(MaskedDataset):
 class FinetuneDataset(RowDataset):
     """Makes rows to classify: texts, `[CLS] text [SEP]`, or pairs of them, `[CLS] A [SEP] B [SEP]`.
 
-    Of a row over `max_length` tokens the longer text is cut at its end, as the tokenizer would; such rows are counted
-    in `cut`. Rows without a word are left out and counted in `dropped`; `row` has the numbers of the others.
+    In a row over `max_length` tokens, the longer text is cut at its end, as the tokenizer does; `cut` counts such rows.
+    Rows without a word are left out and counted in `dropped`; `row` has the numbers of the others.
     """
 
     def __init__(
@@ -342,7 +342,7 @@ class FinetuneDataset(RowDataset):
         """Tokenises the texts, unless that was done before.
 
         Args:
-            labels: of each text a class, a number to regress on, or (N, L) 0 and 1; None where there are none.
+            labels: a class or a regression target for each text, or (N, L) of 0 and 1; None if there are none.
             pairs: the second text of each row, if it has one.
 
         Raises:
@@ -361,18 +361,18 @@ class FinetuneDataset(RowDataset):
         self.labels = None if labels is None else torch.as_tensor(labels[:])[self.row]
 
         self._start, length = start[:, self.row], length[:, self.row]  # (1 or 2, N)
-        a, b = length[0], length[1:].sum(0)  # where there is no B, it is as if all were empty
+        a, b = length[0], length[1:].sum(0)  # without a B, as if each were empty
         self.cut = int((a + b > room).sum())
         a_length = np.minimum(a, np.maximum((room + (a > b)) // 2, room - b))
         self.side_lengths = np.stack([a_length, np.minimum(b, room - a_length)])[: len(columns)]
 
     def __getitems__(self, rows: Sequence[int]) -> Batch:
-        """Returns the rows as one batch, padded to its longest: everything that a classifier takes."""
+        """Returns the rows as one batch, padded to its longest, with all that a classifier takes."""
         index = np.asarray(rows, dtype=np.int64)
         batch = self.assemble(self._start[:, index], self.side_lengths[:, index])
         return batch if self.labels is None else {**batch, "labels": self.labels[index]}
 
 
 def as_is(batch: Batch) -> Batch:
-    """Collates nothing: the datasets of this module give whole batches."""
+    """Returns a batch unchanged: the datasets of this module make whole batches."""
     return batch

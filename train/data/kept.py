@@ -1,4 +1,4 @@
-"""What is made of a text once and kept for later: in a file, where `datasets` keeps what it makes."""
+"""Results that are computed once and kept for later, in a file in the cache of `datasets`."""
 
 import os
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from typing import TypeVar
 import datasets
 
 Made = TypeVar("Made")
-TRIES = 5  # to open what another process may take away
+TRIES = 5  # to open a file that another process may delete
 
 
 def kept(name: str, write: Callable[[Path], None], load: Callable[[Path], Made], tries: int = TRIES) -> Made:
-    """Loads a file, whose name stands for all that it depends on, or writes it first, whole or not at all."""
+    """Loads a file, or first writes it, whole or not at all; its name must stand for all that it depends on."""
     path = Path(datasets.config.HF_DATASETS_CACHE) / "toybert" / name
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -22,7 +22,7 @@ def kept(name: str, write: Callable[[Path], None], load: Callable[[Path], Made],
             os.replace(Path(folder) / name, path)
     try:
         return load(path)
-    except FileNotFoundError:  # another process took it away
+    except FileNotFoundError:  # another process deleted it
         if tries == 1:
             raise
         return kept(name, write, load, tries - 1)

@@ -58,7 +58,7 @@ class Labels:
         return torch.from_numpy(MultiLabelBinarizer(classes=self.names).fit_transform(labels)).float()
 
     def _check(self, label: Label, where: str) -> None:
-        """Refuses a label that the model cannot learn or be measured by."""
+        """Refuses a label that the model can't learn or be measured on."""
         if label is None:
             raise ValueError(f"{where} has no label in the column {self.column!r}")
         kind, names = self.problem_type, names_in(label)
@@ -81,7 +81,7 @@ class Labels:
         return (self.separator or ";").join(names_in(label))
 
     def summary(self) -> str:
-        """Says in a few words what the labels are."""
+        """Describes the labels in a few words."""
         if self.problem_type == REGRESSION:
             return f"a number, {self.names[0]}"
         kind = "one of" if self.problem_type == SINGLE else "any of"
@@ -96,11 +96,11 @@ def names_in(label: Label) -> list[str]:
 
 
 def learn_labels(table: Table, column: str, separator: str | None, problem_type: str | None) -> Labels:
-    """Finds out what the labels of a training table stand for, unless `problem_type` says it.
+    """Learns the classes and, unless it is given, the problem type from a training table's labels.
 
-    Lists of names are any number of classes, and numbers that are not integers are targets of a regression. Integers,
-    truth values and names are one of several classes; these are sorted, integers by value. A `ClassLabel` of `datasets`
-    keeps its own order and all of its names. A `separator` stands between the names of a cell that can hold several.
+    Lists of names mean any number of classes for a row, and numbers that are not integers a regression. Integers, truth
+    values and names mean one class for a row; the classes are sorted, integers by value. A `ClassLabel` of `datasets`
+    keeps its own order and all of its names. A `separator` divides the names in a cell that can hold several.
     """
     labels = read_labels(table, column, separator)
     problem_type = problem_type or guess_problem(labels, table)
@@ -118,7 +118,7 @@ def learn_labels(table: Table, column: str, separator: str | None, problem_type:
 
 
 def looks_like_several(names: Sequence[str]) -> str | None:
-    """Says how to read the names of classes as several labels each, if that is what they look like."""
+    """Returns a hint if the names of classes look like several labels each."""
     lists = [name for name in names if name.startswith("[") and name.endswith("]")]
     if 2 * len(lists) > len(names):
         return (
@@ -130,7 +130,7 @@ def looks_like_several(names: Sequence[str]) -> str | None:
         held = Counter(chain.from_iterable(split.values()))
         joined = [name for name in names if separator in name]
         parts = set().union(*(split[name] for name in joined))
-        if 2 * sum(held[part] > 1 for part in parts) > len(parts):  # most stand in other names too
+        if 2 * sum(held[part] > 1 for part in parts) > len(parts):  # most occur in other names too
             return (
                 f"labels such as {joined[0]!r} are taken as one class: if they are several each, "
                 f"give --label-separator '{separator}'"
@@ -164,7 +164,7 @@ def read_labels(table: Table, column: str, separator: str | None) -> list[Label]
             return [str(name) for each in value if (name := read(each)) is not None]
         if separator and isinstance(value, str):
             return [name.strip() for name in value.split(separator) if name.strip()]
-        value = value.strip() if isinstance(value, str) else value  # " food" is no other class than "food"
+        value = value.strip() if isinstance(value, str) else value  # " food" is the same class as "food"
         if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
             return None
         if declared:
@@ -175,7 +175,7 @@ def read_labels(table: Table, column: str, separator: str | None) -> list[Label]
 
 
 def class_label(table: Table, column: str) -> ClassLabel | None:
-    """Returns the names that `datasets` declares for the classes of a column, of labels or of lists, or None."""
+    """Returns the `ClassLabel` that `datasets` declares for a column of labels or of lists, or None."""
     feature = table.rows.features[column]
     feature = getattr(feature, "feature", feature)
     return feature if isinstance(feature, ClassLabel) else None
@@ -187,13 +187,13 @@ def is_number(label: Label) -> bool:
 
 
 def shortened(names: Sequence[str], most: int = 20) -> str:
-    """Joins names in one line; of more than `most`, it takes the first and counts the rest."""
+    """Joins names in one line; it lists at most `most` and counts the rest."""
     some = ", ".join(" ".join(name.split()) for name in names[:most])  # a name may have line breaks
     return some if len(names) <= most else f"{some} and {len(names) - most} others"
 
 
 def name_sentiment(tables: dict[str, Table], corpus: str, column: str) -> dict[str, Table]:
-    """Names the classes of a corpus folder of JSON lines that has only 0 and 1, as the toy corpus has."""
+    """Names the classes of a folder of JSON lines whose only labels are 0 and 1, as in the toy corpus."""
 
     def is_unnamed(table: Table) -> bool:
         feature = table.rows.features.get(column)
@@ -249,7 +249,7 @@ def dataset_notes(dataset: FinetuneDataset, name: str) -> list[str]:
 def data_summary(
     tables: dict[str, Table], data: dict[str, FinetuneDataset], labels: Labels, accelerator: Accelerator
 ) -> list[str]:
-    """Says what a run learns, from how many rows, and what the model does not see of them."""
+    """Describes what a run learns, from how many rows, and which text the model does not see."""
     one_each = labels.problem_type == SINGLE and not labels.separator
     return [
         f"each row has {labels.summary()} ({labels.problem_type})",

@@ -20,12 +20,12 @@ def create_mlm_data(
 ) -> tuple[Tensor, Tensor]:
     """Chooses tokens to predict and hides most of them (section 3.1, task 1, and appendix A.1 of the paper).
 
-    Every token that is not special is chosen with `mlm_probability`, and where none was, the one that came nearest to
-    it, so that each row has a target. Of the chosen, 80 % become [MASK], 10 % a random word and 10 % stay as they are.
+    Every token that is not special is chosen with `mlm_probability`. If none is, the one that came nearest is, so that
+    each row has a target. Of the chosen, 80 % become [MASK], 10 % become a random word, and 10 % stay as they are.
 
     Args:
         input_ids: integer (..., S). Special tokens, padding and [UNK] among them, are never chosen.
-        noise: float in [0, 1), (3, ..., S): what chooses a token, what is done with it, which random word it gets.
+        noise: float in [0, 1), (3, ..., S): decides which tokens are chosen, what becomes of each, and its random word.
         vocab_size: random words are drawn from its ids without the special ones.
 
     Returns:
@@ -57,8 +57,8 @@ def create_mlm_data(
 def uniforms(key: Sequence[int], rows: np.ndarray, columns: int) -> np.ndarray:
     """Draws numbers in [0, 1), float32 (len(rows), columns), each a pure function of (key, row, column).
 
-    A generator object would have to be set up anew for every row; this is the same idea, counting in place of state,
-    for all rows at once: splitmix64 (Steele et al. 2014), whose output is a scrambled counter.
+    A generator object would need a new seed for every row. This computes all rows at once by splitmix64 (Steele et al.
+    2014), whose output is a scrambled counter.
     """
     step = np.uint64(0x9E3779B97F4A7C15)
 

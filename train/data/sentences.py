@@ -11,16 +11,16 @@ import numpy as np
 import sentencex
 from datasets import Dataset, Features, List, Value
 
-PIECE = 100  # sentences a row at most: a document of more goes on in the next rows
-STRETCH = 32  # sentences a document of running text, since a book has none
-LONGEST = 1000  # sentences a document of a stream, which has to be there as a whole: the rest is another one
+PIECE = 100  # sentences in a row at most: a longer document continues in the next rows
+STRETCH = 32  # sentences in a document of running text, since a book marks no documents
+LONGEST = 1000  # sentences in a document of a stream, which must fit in memory: the rest is another document
 NO_UTF8 = re.compile("[\ud800-\udfff]")  # what `surrogateescape` makes of other bytes
-PARAGRAPH = 1000  # lines at most that are split into sentences at a time
+PARAGRAPH = 1000  # lines that are split into sentences at a time, at most
 FEATURES = Features({"document": Value("int64"), "sentences": List(Value("string"))})
 
 
 def text_rows(files: Sequence[str], language: str | None, key: str) -> Iterator[dict[str, Any]]:
-    """Yields files of plain text as rows; `key` stands for their contents, since `datasets` goes by the arguments."""
+    """Yields files of plain text as rows; `key` stands for their contents, since `datasets` caches by arguments."""
     for document, sentences in enumerate(documents_in(files, language)):
         for piece in in_pieces(sentences, PIECE):
             yield {"document": document, "sentences": piece}
@@ -34,14 +34,14 @@ def streamed_rows(files: Sequence[str], language: str | None) -> Iterator[dict[s
 
 
 def documents_in(files: Iterable[str], language: str | None) -> Iterator[Iterator[str]]:
-    """Yields the sentences of each document; a blank line, a stretch of running text and a file end one."""
+    """Yields each document's sentences; it ends with a blank line, a stretch of running text or a file."""
     for file in files:
         for _, document in groupby(numbered_sentences(read_lines(Path(file)), language), key=itemgetter(0)):
             yield (sentence for _, sentence in document)
 
 
 def read_lines(path: Path, newline: str | None = None) -> Iterator[str]:
-    """Yields the lines of a text, with or without a byte order mark; what ends them is up to `newline`, as in `open`.
+    """Yields the lines of a text, without a byte order mark; `newline` is as in `open`.
 
     Raises:
         ValueError: a line is not text in UTF-8; the message names the file and the line.
@@ -83,7 +83,7 @@ def in_pieces(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
 
 
 def split_rows(texts: list[str], rows: list[int], language: str | None) -> dict[str, list[Any]]:
-    """Returns each text, a document, as rows of its sentences."""
+    """Splits each text, a document, into rows of sentences."""
     made: dict[str, list[Any]] = {"document": [], "sentences": []}
     for row, text in zip(rows, texts, strict=True):
         found = (sentence for _, sentence in numbered_sentences(text.splitlines(), language))
@@ -94,7 +94,7 @@ def split_rows(texts: list[str], rows: list[int], language: str | None) -> dict[
 
 
 def single_rows(pieces: list[list[str]], rows: list[int], number: np.ndarray) -> dict[str, Any]:
-    """Returns rows of sentences, of documents with these numbers, as rows of one sentence."""
+    """Splits rows of sentences into rows of one; `number` is the number of each row's document."""
     sizes = [len(piece) for piece in pieces]
     return {"document": np.repeat(number[rows], sizes), "sentences": [[each] for piece in pieces for each in piece]}
 

@@ -1,4 +1,4 @@
-"""What `--corpus` names: one function looks at it, once; all that comes after takes the record that this returns."""
+"""What `--corpus` names: `find_source` looks at it once, and all that follows uses the record that it returns."""
 
 import hashlib
 import re
@@ -12,9 +12,9 @@ from huggingface_hub.utils.sha import sha_fileobj
 from toybert.train.cli import option
 
 CORPORA = Path(__file__).parents[1] / "corpora"
-# The reader of `datasets` for a table, by the end of its name.
+# The reader of `datasets` for a table, by the suffix of its name.
 READERS = {".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
-# Words in a file's name that tell its split; the same as `datasets` goes by.
+# Words in a file's name that tell its split; `datasets` uses the same.
 SPLITS = {
     "train": ("train", "training"),
     "validation": ("validation", "valid", "dev", "val"),
@@ -23,8 +23,8 @@ SPLITS = {
 TEXT, TABLE, DATASET = "plain text", "a table", "a data set"  # the last is what only `datasets` knows how to read
 ALL = "all"  # in place of a split: the files of a data set, whose splits only `datasets` knows
 Files = dict[str, list[Path]]  # by split
-ABOUT = ("readme", "license", "licence", "dataset_infos")  # files of a folder that no one expects to be read
-# What the code of this folder makes is kept under names that change with the code.
+ABOUT = ("readme", "license", "licence", "dataset_infos")  # files that nobody expects to be read as text
+# The results of this folder's code are cached under names that change with the code.
 CODE = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
 
 
@@ -33,10 +33,10 @@ class TextOptions:
     """Holds where the text is, and how to read it."""
 
     corpus: str = option("A text file, a table, a folder of either, or a data set's id on the Hub.")
-    corpus_config: str | None = option("The configuration of that data set, where it has several.", None)
+    corpus_config: str | None = option("Configuration of the data set, if it has several.", None)
     text_column: str | None = option("A table's column of text or sentences (default: sentences, or else text).", None)
-    split_sentences: bool = option("The text is running text, and not a sentence a line.", False)
-    language: str = option("Of running text, such as en.", "en")
+    split_sentences: bool = option("Split running text into sentences; without it, each line is one.", False)
+    language: str = option("Language of running text, such as en.", "en")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Source:
 
     name: str  # as it was given
     kind: str  # TEXT, TABLE or DATASET
-    files: Files  # or all of them under ALL; none of an id on the Hub
+    files: Files  # or all of them under ALL; none for an id on the Hub
     unread: Sequence[str] = ()  # the files in its folder that hold none of the text
     has_splits: bool = False  # it is a folder such as the repository's own, of train.jsonl and others
     config: str | None = None
@@ -54,11 +54,11 @@ class Source:
 
     @cached_property
     def digests(self) -> dict[Path, str]:
-        """The SHA-256 of every file. Each is read for it once, and whatever depends on the contents goes by this."""
+        """The SHA-256 of every file, computed once; whatever depends on the contents uses it."""
         return {file: digest(file) for files in self.files.values() for file in files}
 
     def key(self, split: str) -> str | None:
-        """Returns a name for what is read of a split, the same as long as it is the same; None if no file is known."""
+        """Returns a key for a split's contents and for how they are read; None if no file is known."""
         named = self.files.get(split)
         files = named or self.files.get(ALL, [])
         how = [CODE, "" if named else split, self.kind, self.config, self.text_column, self.language]
@@ -71,7 +71,7 @@ class Source:
 
 
 def find_source(options: TextOptions) -> Source:
-    """Finds out what a corpus is, and refuses a folder of which a part would go unread without a word."""
+    """Finds out what a corpus is; refuses a folder that has both texts and tables."""
     path, inside = look_into(options.corpus)
     has_splits = path / "train.jsonl" in inside
     if has_splits:
@@ -79,7 +79,7 @@ def find_source(options: TextOptions) -> Source:
     elif texts := texts_in(path, inside):
         if tables := [file for file in inside if reader_of(file)]:
             text = texts["train"][0]
-            raise ValueError(f"{path} has texts such as {text.name} and tables such as {tables[0].name}: name one")
+            raise ValueError(f"{path} has texts such as {text.name} and tables such as {tables[0].name}: give one")
         kind, files = TEXT, texts
     else:
         kind, files = tables_or_all(path, inside)
@@ -98,7 +98,7 @@ def find_source(options: TextOptions) -> Source:
 
 
 def find_tables(corpus: str, config: str | None, named: Mapping[str, str | None]) -> Source:
-    """Finds out where labelled rows are: in the files that are named for their splits, or else in a corpus."""
+    """Finds out where labelled rows are: in the files given for the splits, or else in a corpus."""
     given = {split: [existing(path)] for split, path in named.items() if path}
     if "train" in given:
         return Source(corpus, TABLE, given)
@@ -107,7 +107,7 @@ def find_tables(corpus: str, config: str | None, named: Mapping[str, str | None]
 
 
 def existing(path: str | Path) -> Path:
-    """Returns the path of a file, which must be there."""
+    """Returns the path of a file; refuses a file that does not exist."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"the file {path} does not exist")
     return Path(path)
@@ -128,7 +128,7 @@ def look_into(corpus: str) -> tuple[Path, list[Path]]:
 
 
 def tables_or_all(path: Path, inside: list[Path]) -> tuple[str, Files]:
-    """Finds the tables of a corpus; without one to train on, `datasets` may know better what to do with its files."""
+    """Finds the tables of a corpus; without one to train on, it leaves the files to `datasets`."""
     found = tables_in(path, inside)
     if "train" in found:
         return TABLE, found
@@ -136,12 +136,12 @@ def tables_or_all(path: Path, inside: list[Path]) -> tuple[str, Files]:
 
 
 def tables_in(path: Path, inside: list[Path]) -> Files:
-    """Finds the tables in a folder, by their splits; all are to train on where no name tells one for training."""
+    """Finds the tables in a folder, by split; if none is named for training, those without a split are to train on."""
     if path in inside:  # it is no folder, but a file
         return {"train": [path]} if reader_of(path) else {}
     card = path / "README.md"
     if card in inside and "data_files:" in card.read_text(encoding="utf-8", errors="replace"):
-        return {}  # the card says which they are: that is left to `datasets`, as are tables in further folders
+        return {}  # the card says which they are: `datasets` reads it, and also tables in subfolders
     tables = [file for file in inside if file.parent == path and reader_of(file) and file.name != "dataset_infos.json"]
     splits = {file: split_of(file) for file in tables}
     is_told = "train" in splits.values()
@@ -150,12 +150,12 @@ def tables_in(path: Path, inside: list[Path]) -> Files:
         raise ValueError(f"{path} has tables of several kinds, such as {known[0].name} and {other[0].name}")
     for file in tables:  # of another kind, it may be anything
         if file not in known and file.suffix.lower() == known[0].suffix.lower():
-            raise ValueError(f"{file} does not tell its split, as {known[0].name} beside it does")
+            raise ValueError(f"{file} does not name its split, as {known[0].name} does: rename it")
     return by_split({file: splits[file] or "train" for file in known})
 
 
 def texts_in(path: Path, inside: list[Path]) -> Files:
-    """Finds texts in and below a folder by the split that each, or its folder at the top, is called; see `SPLITS`."""
+    """Finds texts in and below a folder; the name of each, or of its top folder, tells its split (see `SPLITS`)."""
     if path in inside:  # it is no folder, but a file
         return {} if reader_of(path) else {"train": [path]}
     texts = [file for file in inside if file.suffix.lower() == ".txt"]
@@ -164,17 +164,17 @@ def texts_in(path: Path, inside: list[Path]) -> Files:
     if "train" not in splits.values():  # whatever they are called, all are to train on
         return {"train": texts} if texts else {}
     if others := [file for file in texts if not splits[file]]:
-        raise ValueError(f"{others[0]} does not tell its split, as others in {path} do: call it train, or name one")
+        raise ValueError(f"{others[0]} does not name its split, as others in {path} do: rename it, or give one file")
     return by_split({file: split for file, split in splits.items() if split})
 
 
 def by_split(splits: Mapping[Path, str]) -> Files:
-    """Sorts files by their splits."""
+    """Groups files by split."""
     return {split: [file for file in splits if splits[file] == split] for split in SPLITS if split in splits.values()}
 
 
 def by_name(digests: Mapping[Path, str]) -> dict[str, list[str]]:
-    """Sorts the hashes of files by the files' names, for run.json: several in different folders may have the same."""
+    """Groups the hashes of files by file name, for run.json: files in different folders may share a name."""
     found: dict[str, list[str]] = {}
     for file, value in digests.items():
         found.setdefault(file.name, []).append(value)
@@ -182,12 +182,12 @@ def by_name(digests: Mapping[Path, str]) -> dict[str, list[str]]:
 
 
 def reader_of(path: Path) -> str | None:
-    """Returns the reader for a table, by the end of its name; None for anything else."""
+    """Returns the reader for a table, by the suffix of its name; None for anything else."""
     return READERS.get(path.suffix.lower())
 
 
 def split_of(path: Path) -> str | None:
-    """Returns the split that a file's name tells, if it does."""
+    """Returns the split that a file's name tells, or None."""
     words = re.split(r"[-._ 0-9]+", path.stem.lower())
     return next((split for split, names in SPLITS.items() if not set(names).isdisjoint(words)), None)
 

@@ -21,9 +21,9 @@ from toybert.train.data.tables import cell_rows, column_names, named
 from toybert.train.data.text import HELD_OUT, NAME_ONE, Text, as_documents
 from toybert.train.data.tokens import Tokens, tokenise_in_memory
 
-WINDOW = 2000  # documents that are there at a time, to shuffle and to make pairs among
-HEAD = 10_000  # documents at the beginning, from which the vocabulary is learnt and those to measure on are taken
-ONE_IN = round(1 / HELD_OUT)  # documents is never learnt from
+WINDOW = 2000  # documents in memory at a time, to shuffle and to pair
+HEAD = 10_000  # first documents, from which the vocabulary is learnt and the validation documents are taken
+ONE_IN = round(1 / HELD_OUT)  # documents is held out: it is never learnt from
 
 Document = Mapping[str, Any]  # a row of a stream
 Maker = Callable[[list[Document]], Any]  # makes a dataset, as `DatasetBatches` takes it, of a window's documents
@@ -33,25 +33,25 @@ def open_stream(source: Source) -> IterableDataset:
     """Opens a corpus without reading it: text files, tables, or a data set of the Hub."""
     if source.kind == DATASET:
         return load_dataset(source.name, source.config, split="train", streaming=True)
-    files = [str(file) for file in source.files["train"]]  # a list is what processes share out
+    files = [str(file) for file in source.files["train"]]  # processes share out a list
     if source.kind == TEXT:
         return IterableDataset.from_generator(streamed_rows, gen_kwargs={"files": files, "language": source.language})
     reader = reader_of(source.files["train"][0])
     if reader == "csv":
-        column_names(source.files["train"])  # they must be the same in all
+        column_names(source.files["train"])  # refuses files with different columns
         return IterableDataset.from_generator(cell_rows, gen_kwargs={"files": files})
     return load_dataset(reader, data_files={"train": files}, split="train", streaming=True)
 
 
 def is_held_out(row: Document, source: Source) -> bool:
-    """Tells whether a document is one to measure on, by what it says: so its copies are too, in every process."""
+    """Tells whether a document is held out, by a hash of its text: so all its copies are, in every process."""
     text = row.get(source.column_of(row))
     said = hashlib.blake2b(json.dumps(text, default=str).encode(), digest_size=8).digest()
     return int.from_bytes(said, "big") % ONE_IN == 0
 
 
 def load_head(source: Source) -> Text:
-    """Loads the first documents of a corpus, those to learn the vocabulary from apart from those to measure on."""
+    """Loads the first documents of a corpus, split into those to learn the vocabulary from and those held out."""
     rows = list(rows_of(open_stream(source).take(HEAD), source))
     if rows:
         column = source.column_of(rows[0])
@@ -67,19 +67,19 @@ def load_head(source: Source) -> Text:
 
 
 def rows_of(stream: IterableDataset, source: Source) -> Iterator[Document]:
-    """Yields the rows of a stream; an error of one names the corpus, or the file and the line of text or cells."""
+    """Yields the rows of a stream; an error names the corpus, or the file and the line."""
     with named(f"{source.name} could not be read"):
         yield from stream
 
 
 def as_rows(documents: list[Document], source: Source) -> Dataset:
-    """Turns some documents into rows of sentences, as those of a text that is there as a whole."""
+    """Turns documents into rows of sentences, like those of a text that is loaded whole."""
     rows = Dataset.from_list(documents)
     return rows if source.kind == TEXT else as_documents(rows, source.name, source)
 
 
 def in_windows(make: Callable[[Tokens], Any], source: Source, tokenizer: PreTrainedTokenizerBase) -> Maker:
-    """Makes of a function that takes tokens one that takes documents. It keeps no text on the disk."""
+    """Turns a function of tokens into a function of documents, which keeps no text on the disk."""
 
     def make_window(documents: list[Document]) -> Any:
         rows = as_rows(documents, source)
@@ -99,15 +99,15 @@ class StreamedBatches(Batches):
     def __init__(
         self, source: Source, make: Maker, batch_size: int, steps_an_epoch: int, accelerator: Accelerator, seed: int
     ):
-        """Opens this process's part of the stream; a row without text is no document, but passed over and counted."""
+        """Opens this process's part of the stream; rows without text are skipped and counted."""
         stream = open_stream(source)
         self.stream = split_dataset_by_node(stream, accelerator.process_index, accelerator.num_processes)
         self.source, self.make, self.batch_size, self.steps_an_epoch = source, make, batch_size, steps_an_epoch
         self.accelerator, self.seed = accelerator, seed
         self.accumulation = accelerator.gradient_accumulation_steps
         self.begin: dict[str, Any] = {"passes": 0, "stream": None, "without_text": 0}  # of the present window
-        self.window = self.batch = 0  # how many came before, and how many of its batches were given
-        self.without_text = 0  # rows that were passed over, up to the end of the present window
+        self.window = self.batch = 0  # windows before this one, and its batches that were yielded
+        self.without_text = 0  # rows skipped up to the end of the present window
         self.batches = self._endless()
 
     def of_epoch(self, epoch: int, skip: int) -> Iterable[Batch]:
@@ -125,7 +125,7 @@ class StreamedBatches(Batches):
             self.window, self.batch = self.window + 1, 0
 
     def _windows(self) -> Iterator[list[Document]]:
-        """Yields the documents of each window: `WINDOW` of them, at the end of a pass with some of the next one."""
+        """Yields windows of `WINDOW` documents; one that spans the end of a pass includes some of the next pass."""
         here = dict(self.begin)
         documents: list[Document] = []
         if here["stream"] is not None:
@@ -144,7 +144,7 @@ class StreamedBatches(Batches):
                     documents = []
             if not found and here["stream"] is None:
                 who = f"process {self.accelerator.process_index}"
-                raise ValueError(f"{who} has no part of the stream to learn from: start fewer processes")
+                raise ValueError(f"{who} finds no documents in its part of the stream: use fewer processes")
             is_short = self.begin["passes"] == here["passes"] and self.begin["stream"] is None
             here = {**here, "passes": here["passes"] + 1, "stream": None}
             if documents and is_short:  # the whole pass is less than a window
@@ -152,7 +152,7 @@ class StreamedBatches(Batches):
                 documents = []
 
     def _window(self, documents: list[Document], end: dict[str, Any]) -> Iterator[list[Document]]:
-        """Yields a window, the next of which begins where this one ends."""
+        """Yields a window, and then records that the next one begins where it ends."""
         self.without_text = end["without_text"]
         yield documents
         self.begin = end
@@ -162,7 +162,7 @@ class StreamedBatches(Batches):
         return [f"{count:,} rows without text passed over"] if count else []
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the place of every process: a checkpoint keeps what the main one says."""
+        """Returns the place of every process, since a checkpoint keeps only the main process's state."""
         return {"places": gather_object([{"begin": self.begin, "window": self.window, "batch": self.batch}])}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Tables in, rows out: read by one reader each; what is wrong with a file is said in one sentence."""
+"""Tables in, rows out: one reader for each kind of file, and one sentence on what is wrong with a file."""
 
 import csv
 import hashlib
@@ -20,8 +20,8 @@ from toybert.train.data.sentences import in_pieces, read_lines
 from toybert.train.data.source import DATASET, READERS, SPLITS, Source, existing, reader_of
 
 CELLS = 1000  # rows of a .csv or .tsv that are Python objects at a time
-# In a .csv, quotes hold a cell together; in a .tsv they are text like any other, as in nearly all corpora of that form:
-# read otherwise, one stray quote swallows rows.
+# In a .csv, quotes hold a cell together; in a .tsv they are plain text, as in nearly all corpora of that format:
+# otherwise one stray quote would swallow rows.
 DIALECTS: dict[str, dict[str, Any]] = {
     ".csv": {"delimiter": ",", "quoting": csv.QUOTE_MINIMAL},
     ".tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE},
@@ -48,7 +48,7 @@ class Table:
 
 
 def load_tables(source: Source) -> dict[str, Table]:
-    """Loads the tables of a run by the names of their splits: at least `train`."""
+    """Loads the tables of a run by split, at least `train`."""
     files = {split: source.files[split] for split in SPLITS if split in source.files}
     given = {split: Table(load_rows(some, source.key(split)), name_of(some)) for split, some in files.items()}
     if source.kind != DATASET:
@@ -58,7 +58,7 @@ def load_tables(source: Source) -> dict[str, Table]:
 
 
 def load_splits(source: Source) -> dict[str, Dataset]:
-    """Loads what only `datasets` knows how to read, a data set's folder or one of the Hub, with a split to train on."""
+    """Loads a data set's folder, or one on the Hub, with `datasets`; refuses one without a split to train on."""
     with named(f"{source.name} could not be read"):
         splits = load_dataset(source.name, source.config)
     if "train" not in splits:
@@ -69,7 +69,7 @@ def load_splits(source: Source) -> dict[str, Dataset]:
 def load_corpus(
     folder: str | Path, columns: Sequence[str], splits: Sequence[str] = ("train", "validation", "test")
 ) -> DatasetDict:
-    """Loads the splits of a corpus from `folder/{train,validation,test}.jsonl`, and checks that they have columns.
+    """Loads the splits of a corpus from `folder/{train,validation,test}.jsonl`, and checks their columns.
 
     Raises:
         FileNotFoundError: one of the files is missing.
@@ -86,7 +86,7 @@ def load_corpus(
 
 
 def load_rows(files: Sequence[Path], key: str | None = None) -> Dataset:
-    """Reads the rows of some files of one kind; `key` stands for the contents of those of cells."""
+    """Reads the rows of files of one kind; `key` stands for the contents of .csv or .tsv files."""
     suffix, reader = files[0].suffix.lower(), reader_of(files[0])
     if not reader:
         *others, last = READERS
@@ -110,12 +110,12 @@ def name_of(files: Sequence[Path]) -> str:
 
 @contextmanager
 def named(what: str) -> Iterator[None]:
-    """Says in one sentence what `datasets` could not read, and why."""
+    """Turns an error of `datasets` into one sentence: what could not be read, and why."""
     try:
         yield
     except (DatasetsError, pa.ArrowException, ValueError, OSError) as error:
         cause = error.__cause__ or error
-        if str(cause).startswith("line "):  # it is ours, and says where
+        if str(cause).startswith("line "):  # our own error, which says where
             raise cause from None
         reason = " ".join(str(cause).split())
         reason = "there is nothing in it" if "corresponds to no data" in reason else reason
@@ -123,12 +123,12 @@ def named(what: str) -> Iterator[None]:
 
 
 def check_json_lines(path: Path) -> None:
-    """Refuses a file that is not made of JSON objects in UTF-8, one a line; the message names the file and the line."""
+    """Refuses a file whose lines are not JSON objects in UTF-8; the message names the file and the line."""
     objects = 0
     for number, line in enumerate(read_lines(path, newline="\n"), start=1):
         try:
             row = json.loads(line.strip() or "{}")
-            json.dumps(row, ensure_ascii=False).encode()  # an escaped half of a character would get this far
+            json.dumps(row, ensure_ascii=False).encode()  # fails for an escaped half of a character
         except ValueError as error:
             raise ValueError(f"line {number} of {path} is not JSON in UTF-8: {error}") from error
         if not isinstance(row, dict):
@@ -141,7 +141,7 @@ def check_json_lines(path: Path) -> None:
 
 
 def load_cells(files: Sequence[Path], key: str | None) -> Dataset:
-    """Reads files of cells, unless that was done before; the rows stay in a file, mapped into memory."""
+    """Reads .csv or .tsv files, unless that was done before; the rows stay in a memory-mapped file."""
     schema = pa.schema([(name, pa.string()) for name in column_names(files)])
     if empty := [file for file in files if next(cell_rows([file]), None) is None]:
         raise ValueError(f"{empty[0]} has no rows")
@@ -156,7 +156,7 @@ def load_cells(files: Sequence[Path], key: str | None) -> Dataset:
 
 
 def cell_rows(files: Sequence[str | Path]) -> Iterator[dict[str, str]]:
-    """Yields the rows of files of cells."""
+    """Yields the rows of .csv or .tsv files."""
     for file in files:
         lines = all_cells(Path(file))
         names = next(lines)
@@ -165,7 +165,7 @@ def cell_rows(files: Sequence[str | Path]) -> Iterator[dict[str, str]]:
 
 
 def column_names(files: Sequence[Path]) -> list[str]:
-    """Returns the names of the columns of some files, which must be the same in all."""
+    """Returns the names of the columns of some files; refuses files that differ in them."""
     names = next(all_cells(files[0]))
     if other := [file for file in files if next(all_cells(file)) != names]:
         raise ValueError(f"{other[0]} has other columns than {files[0]}, which has {', '.join(names)}")
@@ -173,8 +173,8 @@ def column_names(files: Sequence[Path]) -> list[str]:
 
 
 def all_cells(path: Path) -> Iterator[list[str]]:
-    """Yields the names of the columns and then the cells of each row, as the text that stands there, "007" too."""
-    csv.field_size_limit(2**31 - 1)  # of one cell; by itself some 130,000 characters
+    """Yields the names of the columns and then the cells of each row, all as text: "007" stays "007"."""
+    csv.field_size_limit(2**31 - 1)  # for one cell; the default is some 130,000 characters
     lines = csv.reader(read_lines(path, newline=""), strict=True, **DIALECTS[path.suffix.lower()])
     try:
         first = next(lines, None)
@@ -199,10 +199,10 @@ def all_cells(path: Path) -> Iterator[list[str]]:
 
 
 def stratified_split(classes: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Splits rows of these classes, (N,), at random into those to keep and those to hold out: of each class the share.
+    """Splits rows at random into those to keep and those to hold out, a share of each of the classes (N,).
 
-    A class of few rows stays whole; scikit-learn's `train_test_split` refuses to stratify where a class has a single
-    row, or where fewer rows are held out than there are classes.
+    A class of few rows stays whole; scikit-learn's `train_test_split` refuses to stratify if a class has a single
+    row, or if fewer rows are held out than there are classes.
     """
     if len(classes) < 2:
         raise ValueError(f"there is nothing to hold out of {len(classes)} row: give a --validation-file")

@@ -1,4 +1,4 @@
-"""Text of one's own: whatever holds it, it is loaded as rows of sentences, and a part of it is held out."""
+"""A user's own text: whatever its format, it is loaded as rows of sentences, and a part is held out."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,8 +14,8 @@ from toybert.train.data.sentences import FEATURES, PIECE, document_numbers, sing
 from toybert.train.data.source import ALL, DATASET, SPLITS, TEXT, Source, by_name
 from toybert.train.data.tables import load_rows, load_splits, name_of, named
 
-LARGE = 2**24  # bytes of text that take long enough to read for one to want to see how far it is
-HELD_OUT = 0.05  # of the documents, to measure on, where the text has no validation split
+LARGE = 2**24  # bytes; reading more text than this shows a progress bar
+HELD_OUT = 0.05  # of the documents, to validate on, if the text has no validation split
 NAME_ONE = ": name one with --text-column"
 
 
@@ -29,19 +29,19 @@ class Text:
     test: Dataset | None
     held_out: str
     record: dict[str, list[str]] = field(default_factory=dict)  # the hashes of its files, by their names
-    keys: Mapping[str, str] = field(default_factory=dict)  # stand for what `train` and `validation` hold
+    keys: Mapping[str, str] = field(default_factory=dict)  # cache keys of `train` and `validation`
 
 
 def load_text(source: Source, *, seed: int, pairs: bool) -> Text:
     """Loads the text of a corpus; without a validation split, it holds out documents that the seed chooses.
 
-    With `pairs`, there must be pairs of sentences in both parts.
+    With `pairs`, both parts must have pairs of sentences.
     """
     if sum(file.stat().st_size for files in source.files.values() for file in files) > LARGE:
         enable_progress_bars()
     if source.kind == DATASET:
         splits = load_splits(source)
-        if not source.files:  # on the Hub, of which there are copies here
+        if not source.files:  # on the Hub: take the local copies
             copies = [Path(file["filename"]) for rows in splits.values() for file in getattr(rows, "cache_files", ())]
             source = replace(source, files={ALL: copies})
         rows = {split: as_documents(some, f"{split} of {source.name}", source) for split, some in splits.items()}
@@ -62,14 +62,14 @@ def read_rows(source: Source, split: str) -> Dataset:
     files, key = source.files[split], source.key(split)
     if source.kind != TEXT:
         return as_documents(load_rows(files, key), name_of(files), source)
-    # A list of files would be taken one by one, in calls that know nothing of each other's documents.
+    # `datasets` would split a list of files into several calls, each of which would number documents from 0.
     how = {"files": tuple(map(str, files)), "language": source.language, "key": key}
     with named(f"{source.name} cannot be read as text"):
         return Dataset.from_generator(text_rows, FEATURES, gen_kwargs=how)
 
 
 def as_documents(rows: Dataset, where: str, source: Source) -> Dataset:
-    """Turns rows of whatever columns into rows of sentences: the lines of a text, or what they are split into."""
+    """Turns rows of any columns into rows of sentences: the lines of a text, or what they are split into."""
     column = source.column_of(rows.column_names)
     check_column(column, rows.column_names, where, NAME_ONE)
     check_texts(rows[column], where)
@@ -83,17 +83,17 @@ def as_documents(rows: Dataset, where: str, source: Source) -> Dataset:
 
 
 def map_rows(rows: Dataset, function: Callable[..., Any], column: str, **how: Any) -> Dataset:
-    """Makes rows of sentences of a column, some rows and their numbers at a time."""
+    """Maps a column to rows of sentences with a function of some values and their row numbers at a time."""
     kept = {"input_columns": column, "remove_columns": rows.column_names, "features": FEATURES, "fn_kwargs": how}
     return rows.map(function, batched=True, batch_size=PIECE, with_indices=True, **kept)
 
 
 def divide(rows: Dataset, source: Source, seed: int, pairs: bool) -> tuple[Dataset, Dataset, str]:
-    """Divides a text into a larger part to learn from and a smaller one to measure on, and says how it did.
+    """Divides a text into a larger part to learn from and a smaller one to measure on; also says how.
 
-    Some documents are held out as a whole or, where there are not enough of them, the end of each.
+    It holds out whole documents or, if there are too few, the end of each.
     """
-    least = 2 if pairs else 1  # documents in either part, and sentences in a document
+    least = 2 if pairs else 1  # documents in each part, and sentences in a document
     number = document_numbers(rows)
     lengths = pc.list_value_length(rows.with_format("arrow")[:]["sentences"]).to_numpy()
     documents, place = np.unique(number, return_inverse=True)
@@ -109,7 +109,7 @@ def divide(rows: Dataset, source: Source, seed: int, pairs: bool) -> tuple[Datas
 
 
 def choose_ends(number: np.ndarray, source: Source, least: int) -> tuple[np.ndarray, str]:
-    """Chooses the last sentences of each document, of which there are few, from each sentence's document number."""
+    """Chooses the last sentences of each document, given each sentence's document number."""
     _, first, size = np.unique(number, return_index=True, return_counts=True)
     held = np.where(size >= 2 * least, np.maximum(least, np.round(HELD_OUT * size)), 0).astype(int)
     if least == 2 and (held > 0).sum() < 2:
@@ -119,6 +119,6 @@ def choose_ends(number: np.ndarray, source: Source, least: int) -> tuple[np.ndar
             f"{'give more text' if source.language else lines} or --no-nsp"
         )
     if not held.any():
-        raise ValueError(f"{source.name} is a single sentence: there must be two at least, one to measure on")
+        raise ValueError(f"{source.name} is a single sentence: give at least two, so that one can be held out")
     how = f"the end of its {len(size)} document{'s' * (len(size) > 1)}, {held.sum():,} of {len(number):,} sentences"
     return np.arange(len(number)) >= np.repeat(first + size - held, size), how

@@ -21,10 +21,10 @@ from toybert.train.data.sentences import document_numbers
 from toybert.train.data.source import CODE, Source
 from toybert.train.data.text import Text
 
-ROWS = 1000  # of a column, that are looked at at a time
-TEXTS = 10_000  # that are Python objects at a time, however many a row holds
-BLOCK = 1000  # sentences that are packed apart from others
-IDS = 2**20  # that are counted at a time
+ROWS = 1000  # rows of a column that are read at a time
+TEXTS = 10_000  # texts that are Python objects at a time, however many a row holds
+BLOCK = 1000  # sentences in a block, which is packed by itself
+IDS = 2**20  # ids that are counted at a time
 ABOUT_A_TEXT = np.dtype([("row", np.int64), ("length", np.int64), ("key", np.uint64)])
 
 
@@ -32,12 +32,12 @@ class Tokens:
     """Holds the tokens of many texts: those of text i are `ids[start[i] : start[i] + length[i]]`.
 
     Texts without a token are left out and counted in `dropped`. `row` is the row of the column that each text came
-    from, or the number that was given to it. `key` is the same for two texts that have the same tokens, and else
-    another one: 64 bits of a hash, so that among a million texts any two share one by chance in 1 of 37 million cases.
+    from, or the number that was given to it. `key` is equal for texts with equal tokens, and
+    differs otherwise: with 64 bits of a hash, the chance that any two of a million texts collide is 1 in 37 million.
     """
 
     def __init__(self, ids: np.ndarray, texts: np.ndarray, path: Path | None = None):
-        """Takes the ids of all texts, one after the other, and what there is to know of each (`ABOUT_A_TEXT`)."""
+        """Takes the ids of all texts, one after the other, and the facts about each (`ABOUT_A_TEXT`)."""
         self.ids, self.path = ids, path
         used = texts["length"] > 0
         self.start = (np.cumsum(texts["length"]) - texts["length"])[used]
@@ -48,7 +48,7 @@ class Tokens:
         return (load_tokens, (self.path,)) if self.path else super().__reduce__()  # another process maps the file too
 
     def counts(self, vocab_size: int) -> np.ndarray:
-        """Counts how often each token stands in the texts, (V,)."""
+        """Counts how often each token occurs in the texts, (V,)."""
         parts = (self.ids[start : start + IDS] for start in range(0, len(self.ids), IDS))
         return sum((np.bincount(part, minlength=vocab_size) for part in parts), np.zeros(vocab_size, dtype=np.int64))
 
@@ -61,11 +61,11 @@ class TokenisedText:
     training: Tokens
     validation: Tokens
     documents: int  # to learn from
-    held_out: str  # says what is measured on
+    held_out: str  # describes the validation text
 
 
 def tokenise_text(text: Text, tokenizer: PreTrainedTokenizerBase) -> TokenisedText:
-    """Tokenises what is to be learnt of a text and what is held out; a text's rows are numbered by their document."""
+    """Tokenises the training and the held-out part of a text; each row has the number of its document."""
     training, validation = (
         tokenise(rows["sentences"], tokenizer, document_numbers(rows), text.keys.get(part))
         for part, rows in (("train", text.training), ("validation", text.validation))
@@ -77,13 +77,13 @@ def tokenise_text(text: Text, tokenizer: PreTrainedTokenizerBase) -> TokenisedTe
 def tokenise(
     texts: Sequence[Any], tokenizer: PreTrainedTokenizerBase, numbers: np.ndarray | None = None, key: str | None = None
 ) -> Tokens:
-    """Splits texts, without special tokens, or finds that the same texts were split by the same tokenizer before.
+    """Tokenises texts, without special tokens, or loads the tokens if the same tokenizer did so before.
 
-    The result is kept where `datasets` keeps what it makes (`HF_DATASETS_CACHE`), in the folder `toybert`.
+    The result is kept in the cache of `datasets` (`HF_DATASETS_CACHE`), in the folder `toybert`.
 
     Args:
         texts: strings or lists of strings; a column of `datasets` never becomes Python objects as a whole.
-        numbers: of each of them, in place of its row.
+        numbers: a number for each of them, in place of its row.
         key: stands for the texts and their numbers; without one, they are hashed.
     """
     rows = as_dataset(texts)
@@ -95,14 +95,14 @@ def tokenise(
 
 
 def tokenise_in_memory(texts: Sequence[Any], tokenizer: PreTrainedTokenizerBase, numbers: np.ndarray) -> Tokens:
-    """Splits few texts, and keeps nothing on the disk."""
+    """Tokenises a few texts, and keeps nothing on the disk."""
     nothing = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=ABOUT_A_TEXT)
     ids, about = zip(nothing, *encode_rows(as_dataset(texts), tokenizer, numbers), strict=True)
     return Tokens(np.concatenate(ids), np.concatenate(about))
 
 
 def write_tokens(path: Path, parts: Iterator[tuple[np.ndarray, np.ndarray]]) -> None:
-    """Writes all ids, as `np.save` does but a part at a time, and then what there is to know of each text."""
+    """Writes all ids, as `np.save` does but a part at a time, and then the facts about each text."""
     about, count = [np.zeros(0, dtype=ABOUT_A_TEXT)], 0
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.int32)), "fortran_order": False}
     with path.open("wb") as file:
@@ -124,14 +124,14 @@ def load_tokens(path: Path) -> Tokens:
 
 
 def as_dataset(texts: Sequence[Any]) -> datasets.Dataset:
-    """Turns texts into a dataset of one column; those of a column of `datasets` stay where they are."""
+    """Turns texts into a dataset of one column; a column of `datasets` is not copied."""
     if isinstance(texts, datasets.Column) and isinstance(texts.source, datasets.Dataset):
         return texts.source.select_columns(texts.column_name)
     return datasets.Dataset.from_dict({"text": list(texts)})
 
 
 def content_key(rows: datasets.Dataset, numbers: np.ndarray | None) -> str:
-    """Hashes texts by what they say: their fingerprint in `datasets` changes with the file that they stand in."""
+    """Hashes the content of texts: their fingerprint in `datasets` changes with their file."""
     digest = hashlib.sha256(b"" if numbers is None else numbers.tobytes())
     for table in rows.with_format("arrow").iter(batch_size=ROWS):
         for part in table.combine_chunks().to_batches():
@@ -142,7 +142,7 @@ def content_key(rows: datasets.Dataset, numbers: np.ndarray | None) -> str:
 def encode_rows(
     rows: datasets.Dataset, tokenizer: PreTrainedTokenizerBase, numbers: np.ndarray | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields the ids of some texts at a time, and what there is to know of each text."""
+    """Yields the ids of some texts at a time, and the facts about each text."""
     row = np.arange(len(rows)) if numbers is None else numbers
     with tqdm(total=len(rows), desc="Tokenising", unit=" rows") as bar:
         for first in range(0, len(rows), ROWS):
@@ -156,7 +156,7 @@ def encode_rows(
 
 
 def encode(texts: list[str], row: np.ndarray, tokenizer: PreTrainedTokenizerBase) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the texts' ids, one after the other, and what there is to know of each text."""
+    """Returns the texts' ids, one after the other, and the facts about each text."""
     only_ids = {"add_special_tokens": False, "return_attention_mask": False, "return_token_type_ids": False}
     lists = tokenizer(texts, verbose=False, **only_ids)["input_ids"]
     about = np.empty(len(texts), dtype=ABOUT_A_TEXT)
@@ -178,7 +178,7 @@ def hashes(ids: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
 class Spans:
     """Holds where stretches of tokens lie: those of span i are `ids[start[i] : start[i] + length[i]]`.
 
-    `row` is the number of the document that a span is of, `key` the hash of its tokens, as in `Tokens`. `split` counts
+    `row` is the number of a span's document, `key` the hash of its tokens, as in `Tokens`. `split` counts
     the sentences that were too long for one span.
     """
 
@@ -192,19 +192,19 @@ class Spans:
 def pack(tokens: Tokens, document: np.ndarray, room: int, several: bool = False) -> Spans:
     """Packs neighbouring sentences of a document into spans of at most `room` tokens; each token is in exactly one.
 
-    A sentence of more tokens becomes several spans.
+    A longer sentence becomes several spans.
 
     Args:
         document: the number of each sentence's document, (len(tokens.start),).
-        several: whether every document of two or more sentences shall give two or more spans, for pairs of them.
+        several: whether every document of two or more sentences must become two or more spans, to make pairs.
     """
     parts = -(-tokens.length // room)  # of each sentence
     sentence = np.repeat(np.arange(len(parts)), parts)
     part = np.arange(len(sentence)) - np.repeat(np.cumsum(parts) - parts, parts)
     begin, end = (tokens.start[sentence] + tokens.length[sentence] * n // parts[sentence] for n in (part, part + 1))
     document = document[sentence]
-    # Whether a document begins with this part, or a block of sentences: ids were once stored in such blocks and packed
-    # block by block, and a seed is to go on giving the weights that it gave then.
+    # Whether a document or a block of sentences begins with this part. Ids were once stored and packed in such blocks;
+    # they are kept so that a seed still leads to the same weights.
     is_new = (np.diff(document, prepend=-1) != 0) | (np.diff(sentence // BLOCK, prepend=-1) != 0)
     most = np.full(len(begin), room)
     if several:

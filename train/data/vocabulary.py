@@ -21,7 +21,7 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # in BERT's order
 def learn_tokenizer(
     kind: str, texts: Sequence[list[str]], vocab_size: int, min_frequency: int, max_length: int
 ) -> PreTrainedTokenizerBase:
-    """Learns the vocabulary of a text: at most `vocab_size` tokens, each in it `min_frequency` times or more.
+    """Learns the vocabulary of a text: at most `vocab_size` tokens that occur `min_frequency` times or more.
 
     A tokenizer of the kind `word` is a ToyBertTokenizer, which knows whole words, and `wordpiece` a stock
     BertTokenizer. The texts are lists of sentences; a column of `datasets` is never in memory as a whole.
@@ -61,7 +61,7 @@ def learn_word_pieces(texts: Sequence[list[str]], vocab_size: int, min_frequency
 
 
 def save_learnt(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Keeps a learnt tokenizer for `load_learnt`, whole or not at all."""
+    """Saves a learnt tokenizer for `load_learnt`, whole or not at all."""
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     for path in (unfinished, folder):
         shutil.rmtree(path, ignore_errors=True)
@@ -75,6 +75,6 @@ def load_learnt(kind: str, folder: Path) -> PreTrainedTokenizerBase:
     if kind == "word":
         return type(load_tokenizer(ROOT)).from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    for name in ("backend", "is_local", "local_files_only"):  # facts about this loading, that would be saved
+    for name in ("backend", "is_local", "local_files_only"):  # facts about this loading, which would be saved
         tokenizer.init_kwargs.pop(name, None)
     return tokenizer

@@ -1,4 +1,4 @@
-"""What can be had without a network: the figures that a model has to beat."""
+"""What can be reached without a network: the figures that a model has to beat."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ class NeighbourCounts:
 
     def __init__(self, training: MaskedDataset):
         V = training.vocab_size
-        self.bigrams = csr_matrix((V, V))  # a large vocabulary's would not fit into memory
+        self.bigrams = csr_matrix((V, V))  # sparse: a large vocabulary's would not fit into memory
         words = np.zeros(V)
         for ids, _ in unmasked(training, range(len(training))):
             left, right = ids[:, :-1].ravel(), ids[:, 1:].ravel()
@@ -72,7 +72,7 @@ def commonest_word(training: MaskedDataset, held_out: MaskedDataset) -> float:
 def masked_word_baselines(training: MaskedDataset, held_out: MaskedDataset, content: np.ndarray) -> dict[str, float]:
     """Measures two guesses at the held-out targets: the most frequent word, and the likeliest between the neighbours.
 
-    The "content_" figures are of the targets that `content`, bool (V,), marks (see `content_words`).
+    The "content_" figures count only the targets that `content`, bool (V,), marks (see `content_words`).
     """
     counts = NeighbourCounts(training)
     truth, between = [], []
@@ -136,7 +136,7 @@ def word_pair_features(pairs: Pairs, vocab_size: int) -> csr_matrix:
 def next_sentence_baselines(
     training: PretrainDataset, held_out: dict[str, PretrainDataset], content: np.ndarray
 ) -> dict[str, float]:
-    """Measures three models on held-out sets, by their figures' prefixes: of lengths, shared words and word pairs."""
+    """Measures models of lengths, shared words and word pairs on held-out sets, by the prefixes of their figures."""
     pairs, labels = segments(training)
     tests = {prefix: segments(dataset) for prefix, dataset in held_out.items()}
     figures = {}

@@ -1,4 +1,4 @@
-"""What a classifier says about labelled text, and how good that is beside a baseline."""
+"""What a classifier predicts for labelled text, and how good that is beside a baseline."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,7 +62,7 @@ def evaluate_classification(model: nn.Module, loader: Any, accelerator: Accelera
 
 
 def best_metric(problem_type: str, asked: str | None) -> str:
-    """Returns the name of the metric that chooses the best epoch: the one that was asked for, if it is known."""
+    """Returns the metric that chooses the best epoch: the one asked for, or the default of the problem type."""
     known = METRICS[problem_type]
     if asked and asked not in known:
         raise ValueError(f"for {problem_type} best_metric must be one of {', '.join(known)}, got {asked!r}")
@@ -104,9 +104,9 @@ def regression_metrics(predicted: Tensor, truth: Tensor) -> dict[str, float]:
 
 
 def with_baseline(logits: Tensor, labels: Tensor, training: Tensor, names: Sequence[str]) -> Comparison:
-    """Computes the metrics of a model and of a baseline that says the same of every row.
+    """Computes the metrics of a model and of a baseline that predicts the same for every row.
 
-    The baseline says what is commonest among the `training` labels, or their mean.
+    The baseline predicts the commonest of the `training` labels, or their mean.
     """
     if training.dim() == 2:
         constant = torch.logit(training.double().mean(0), eps=1e-6)
@@ -119,9 +119,9 @@ def with_baseline(logits: Tensor, labels: Tensor, training: Tensor, names: Seque
 
 
 def format_comparison(comparison: Comparison, where: str) -> str:
-    """Lays out a comparison for a terminal, with the recall of each class, or the lowest recalls of many classes.
+    """Formats a comparison for a terminal, with the recall of each class, or the lowest recalls of many classes.
 
-    `where` names the rows in which the baseline found what is commonest.
+    `where` names the rows that the baseline is computed from.
     """
     metrics, baseline = comparison["model"], comparison["baseline"]
     problem_type = next(kind for kind, names in METRICS.items() if names[0] in metrics or kind == REGRESSION)
@@ -148,7 +148,7 @@ def sentiment_report(folder: str | Path, corpus: DatasetDict, accelerator: Accel
         check_labels(rows["label"], len(SENTIMENT), f"{name}.jsonl")
     splits = ("train", "validation", "test")
     train, validation, test = ((corpus[split]["text"][:], corpus[split]["label"][:]) for split in splits)
-    with accelerator.main_process_first():  # the others find in the cache what it tokenised
+    with accelerator.main_process_first():  # the others read its tokens from the cache
         dataset = FinetuneDataset(*test, tokenizer, longest_input(tokenizer, config))
     metrics = evaluate_classification(model, evaluation_loader(dataset, accelerator), accelerator)
     baselines = text_baselines(train, validation, test)
@@ -158,7 +158,7 @@ def sentiment_report(folder: str | Path, corpus: DatasetDict, accelerator: Accel
 def file_report(
     folder: str | Path, table: Table, labels: Labels, texts: Sequence[str], accelerator: Accelerator
 ) -> Comparison:
-    """Measures a classifier on labelled rows, beside a baseline that always says what is commonest in them."""
+    """Measures a classifier on labelled rows, beside a baseline that always predicts their commonest label."""
     config, tokenizer = load_config(folder), load_tokenizer(folder)
     check_vocabulary(tokenizer, config, folder)
     model = accelerator.prepare(load_model(AutoModelForSequenceClassification, folder))

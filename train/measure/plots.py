@@ -31,12 +31,12 @@ def save(figure: Any, path: Path) -> None:
 
 
 def points(entries: Entries, name: str, by: str = "step") -> Points:
-    """Returns the steps (or epochs) and values of one figure of a history, without values that are not finite."""
+    """Returns the steps (or epochs) and values of one figure of a history, where the value is finite."""
     return sorted({entry[by]: entry[name] for entry in entries if np.isfinite(entry.get(name, np.nan))}.items())
 
 
 def draw_lines(axes: Any, lines: dict[str, Points], **labels: str) -> None:
-    """Draws lines, each with its name and, even if another has no points, its own colour; few points are marked."""
+    """Draws lines, each with its name and its own colour, even if another is empty; few points are marked."""
     for number, (name, found) in enumerate(lines.items()):
         if found:
             marker = "o" if len(found) <= MOST_MARKED else ""
@@ -104,7 +104,7 @@ def plot_finetuning(progress: Any, folder: Path, metric: str = "accuracy", kept:
 
 
 def plot_confusion(truth: torch.Tensor, predicted: torch.Tensor, names: Sequence[str], path: Path) -> None:
-    """Draws how many rows of each class (N,) were predicted as which; the colour shows the share of the true class."""
+    """Draws how many rows of each class (N,) were predicted as each; the colour shows the share of the true class."""
     count = partial(confusion_matrix, truth, predicted, labels=range(len(names)))
     side = 2 + 0.5 * len(names)
     figure, axes = plt.subplots(figsize=(1.2 * side, side))
@@ -142,7 +142,7 @@ def plot_attention(model: Any, tokenizer: PreTrainedTokenizerBase, first: str, s
 def nearest_words(
     embedding: torch.Tensor, tokenizer: PreTrainedTokenizerBase, words: list[str], top: int
 ) -> list[list[tuple]]:
-    """Finds the words whose embeddings have the largest cosine with each word's, and returns them with it."""
+    """Returns the words nearest to each word by the cosine of their embeddings, with the cosines."""
     unit = torch.nn.functional.normalize(embedding - embedding.mean(0), dim=1)
     ids = tokenizer.convert_tokens_to_ids(words)
     similarity = unit[ids] @ unit[5:].T  # no special tokens

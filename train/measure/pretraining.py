@@ -27,7 +27,7 @@ FUNCTION_WORDS = frozenset(
     where which while who with you your
     """.split()  # noqa: SIM905 (a list of a hundred strings reads worse)
 )
-FEWEST_FOR_HARD = 100  # documents; of fewer, some share no person and no topic with any other
+FEWEST_FOR_HARD = 100  # documents; among fewer, some share neither a person nor a topic with any other
 # Sample sentences: the two about Tom differ in what comes after the masked word, and the two after them want one word,
 # "bank", in its two senses.
 PROMPTS = (
@@ -56,7 +56,7 @@ def pretraining_report(
         how = {"packed": packed, "max_length": longest_input(tokenizer, config), "numbers": document_numbers(rows)}
         return kind(rows["sentences"], tokenizer, **how, **more)
 
-    with accelerator.main_process_first():  # the others find in the cache what it tokenised
+    with accelerator.main_process_first():  # the others read its tokens from the cache
         training, test = dataset("train"), dataset("test")
     figures = evaluate_pretraining(model, evaluation_loader(test, accelerator), accelerator, content)
     mlm, nsp = ({name: figures.get(f"{task}_{name}") for name in ("loss", "accuracy")} for task in ("mlm", "nsp"))
@@ -126,9 +126,9 @@ def evaluate_pretraining(
 
 
 def sums_of_rows(output: Any, batch: Batch, is_content: Tensor | None) -> Tensor:
-    """Sums over each row's masked words, (B, 5): the losses, the right ones, all, and of content words the last two.
+    """Sums over each row's masked words, (B, 5): losses, right guesses, words, and the last two for content words.
 
-    In rows with next sentences, (B, 7), the loss of the pair follows, and whether the pair is right.
+    With next sentences, (B, 7), the loss of the pair follows, and whether its guess is right.
     """
     chosen = batch["labels"] != IGNORED
     logits = output.get("prediction_logits", output.get("logits"))  # (N, V), or (B, S, V) without sparse_prediction

@@ -26,7 +26,7 @@ def percent(value: float) -> str:
 
 
 def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Lays out a table."""
+    """Formats a table in Markdown."""
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *lines))
 
 

@@ -1,4 +1,4 @@
-"""What a run says of itself: on its card, and after fine-tuning in results.json, predictions.csv and a picture."""
+"""What a run reports: on its card, and after fine-tuning in results.json, predictions.csv and a picture."""
 
 import json
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from toybert.train.measure.plots import MOST_CLASSES, plot_confusion
 
 
 def describe(text: TokenisedText, training: MaskedDataset, validation: MaskedDataset, options: Any) -> list[str]:
-    """Says in sentences what pre-training learns from, what is held out, and what of the text it does not use."""
+    """Describes what pre-training learns from, what is held out, and which text it does not use."""
     name = f"{'the beginning of ' * options.streaming}`{Path(options.corpus).name}`"
     rows = f"{len(training):,} pairs of sentences, half of them true" if options.nsp else f"{len(training):,} inputs"
     said = [
@@ -41,7 +41,7 @@ def describe(text: TokenisedText, training: MaskedDataset, validation: MaskedDat
 
 
 def pretraining_rows(last: dict[str, float], training: MaskedDataset, validation: MaskedDataset) -> list[Result]:
-    """Returns the card's rows: the last figures on the validation documents, beside what needs no network."""
+    """Returns the card's rows: the last figures on the validation documents, beside their baselines."""
     commonest = commonest_word(training, validation)
     rows = [("validation", "masked words, 15 %", last["mlm_accuracy"], "the commonest word", commonest)]
     if "nsp_accuracy" in last:
@@ -58,10 +58,10 @@ def write_results(
     folder: Path,
     accelerator: Accelerator,
 ) -> dict[str, Comparison]:
-    """Measures a model on each table that has labels, and writes what there is to see into a run's folder.
+    """Measures a model on each table that has labels, and writes the results into a run's folder.
 
-    `tables` are the validation table and the test table, if there is one to predict; `data` has those and the rows of
-    training, and `texts` are the columns of text.
+    `tables` are the validation table and, if there is one, the test table; `data` has these and the training rows;
+    `texts` are the columns of text.
     """
     results = {}
     for split, table in tables.items():
