@@ -12,7 +12,7 @@ class ToyBertConfig(PretrainedConfig):
     Every field has the name and the meaning that it has in BERT's configuration. Two are not BERT's:
     `sparse_prediction` (compute word logits at labelled positions only, while there are labels) and
     `next_sentence_labels`, the names of the two classes of next-sentence prediction: **1 means that B follows A**.
-    (In Google's and transformers' BERT it is 0 that means so.)
+    (In Google's and transformers' BERT, 0 means that.)
 
     Raises:
         ValueError: a size is not a positive integer, a probability is outside [0, 1), `hidden_size` is not a
@@ -64,7 +64,7 @@ class ToyBertConfig(PretrainedConfig):
         self.check()
 
     def check(self):
-        """Refuses values that no model can be built from; a model asks again, as fields can be set later."""
+        """Refuses values that no model can be built from; a model checks again, as fields can be set later."""
         for name in (
             "vocab_size",
             "hidden_size",

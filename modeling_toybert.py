@@ -43,18 +43,18 @@ class GELU(nn.GELU):
 
 
 def classifier_dropout(config: ToyBertConfig) -> nn.Dropout:
-    """Makes the dropout in front of a classifier: the same as everywhere, unless the configuration has one for it."""
+    """Makes the dropout before a classifier: `classifier_dropout` if it is set, else `hidden_dropout_prob`."""
     return nn.Dropout(config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout)
 
 
 def may_look(tensor: Tensor) -> bool:
-    """Tells whether Python may look at the values: a GPU would make it wait, and a graph holds for other values too."""
+    """Tells whether Python may read the values: a GPU would make it wait, and a graph must hold for others too."""
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing() or type(tensor) is not Tensor  # a FakeTensor
     return tensor.is_cpu and not traced
 
 
 def check_range(names: str, ids: Tensor | None, size: int) -> None:
-    """Refuses ids outside 0 .. size - 1, where Python may look at them."""
+    """Refuses ids outside 0 .. size - 1, where Python may read them."""
     if ids is not None and may_look(ids) and not torch.equal(ids.clamp(0, size - 1), ids):
         raise ValueError(f"{names} run from {ids.min()} to {ids.max()}, the model's from 0 to {size - 1}")
 
@@ -225,7 +225,7 @@ class MLMHead(nn.Module):
 
 @dataclass
 class ToyBertForPreTrainingOutput(ModelOutput):
-    """Carries the sum of the losses, both heads' logits and, last, the losses apart: their sum hides a dead head."""
+    """Holds the sum of the losses, both heads' logits and, last, each loss by itself: the sum hides a dead head."""
 
     loss: Tensor | None = None
     prediction_logits: Tensor | None = None  # (B, S, V)
@@ -413,7 +413,7 @@ class ToyBertForNextSentencePrediction(ToyBertPreTrainedModel):
     """Tells whether B follows A (section 3.1, task 2): **class 1 means that it does**, 0 that it does not."""
 
     def __init__(self, config: ToyBertConfig):
-        config = copy.deepcopy(config)  # the names of these two classes are nobody else's
+        config = copy.deepcopy(config)  # these two class names must not reach other models
         config.id2label = dict(config.next_sentence_labels)
         config.label2id = {name: index for index, name in config.id2label.items()}
         super().__init__(config)
@@ -453,10 +453,10 @@ class ToyBertForSequenceClassification(ToyBertPreTrainedModel):
         """Returns logits (B, num_labels).
 
         `labels` are (B,) class numbers, (B, num_labels) of 0 and 1 where several can hold, or (B,) or (B, num_labels)
-        numbers to regress on. `config.problem_type` says which; unset, it is told from the first labels.
+        numbers to regress on. `config.problem_type` says which; if unset, the first labels decide.
 
         Raises:
-            ValueError: a label is not one of the classes, or the labels do not have the shape that they should.
+            ValueError: a label is not one of the classes, or the labels have the wrong shape.
         """
         encoded = self.encode(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **options)
         logits, config = self.classifier(self.dropout(encoded.pooler_output)), self.config

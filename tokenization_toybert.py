@@ -70,8 +70,8 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
     A word that the vocabulary lacks is one `[UNK]`. Text is brought to Unicode's NFC form, lower-cased unless
     `do_lower_case=False`, and split on white space. With `split_punctuation`, every punctuation mark is a word of its
     own: "The cat sat." has four. Without it, only white space divides, so that symbols such as `dx:I10` stay whole.
-    Offsets are those of the given text; an accent that was typed apart from the last letter of a word is outside of its
-    word's.
+    Offsets are those of the given text; an accent that was typed apart from the last letter of a word is outside
+    the word's offsets.
 
     `ToyBertTokenizer(vocab=...)` takes a dict from word to id whose first five are the special tokens, or nothing but
     them when `vocab` is left out: `ToyBertTokenizer().train_new_from_iterator(texts, vocab_size=500)` learns the rest.
@@ -162,12 +162,12 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
             raise TypeError(f"ToyBertTokenizer has no setting {', '.join(unknown)}")
 
     def _unknown(self, given):
-        """Lists the settings that have been taken but do nothing."""
+        """Lists the settings that are accepted but do nothing."""
         return [name for name in given if name in self.init_kwargs and name not in LIBRARY and not hasattr(self, name)]
 
     @classmethod
     def from_pretrained(cls, *args, **kwargs):
-        """Loads as the library does; options that are given here go before those that were saved."""
+        """Loads as the library does; options given here override those that were saved."""
         check_options(kwargs)
         tokenizer = super().from_pretrained(*args, **kwargs)
         for name in OPTIONS:
@@ -205,14 +205,14 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
         self.backend_tokenizer.normalizer = make_normalizer(value)
 
     def train_new_from_iterator(self, *args, **kwargs):
-        """Learns as the library does, but whole words, where from this type of model it would learn pieces."""
+        """Learns as the library does, but whole words; for this type of model, the library would learn pieces."""
         learner = copy.deepcopy(self)
         if has_whole_words(learner.backend_tokenizer.model):
             learner.backend_tokenizer.model = models.WordLevel({}, unk_token=str(self.unk_token))
         return super(ToyBertTokenizer, learner).train_new_from_iterator(*args, **kwargs)
 
     def __call__(self, text=None, *args, **kwargs):
-        """Encodes as the library does, but says what is wrong with an empty batch, or with what is no text."""
+        """Encodes as the library does, but says what is wrong with an empty batch or a value that is no text."""
         if isinstance(text, (list, tuple)) and not text and not kwargs.get("is_split_into_words"):
             raise ValueError("the batch of texts is empty")
         try:

@@ -6,10 +6,10 @@ import os
 import shutil
 import tempfile
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: nothing here may ask the Hub
+os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported, so that nothing here asks the Hub
 os.environ["HF_DATASETS_CACHE"] = tempfile.mkdtemp()  # what a test finds there, a test of the same run has made
 if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ["HF_MODULES_CACHE"] = tempfile.mkdtemp()  # several processes that fill one get in each other's way
+    os.environ["HF_MODULES_CACHE"] = tempfile.mkdtemp()  # processes that share one get in each other's way
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # a core for each
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What tests of loading and running share: a small checkpoint to load, and a process of one's own to load it in."""
+"""What tests of loading and running share: a small checkpoint to load, and a separate process to load it in."""
 
 import json
 import os
@@ -114,7 +114,7 @@ def download(requirement: str, *options: str) -> Path:
 
 
 def history(folder: Path) -> dict[str, Any]:
-    """Returns what a run has logged, but for how long it took."""
+    """Returns what a run has logged, without the time it took."""
     return {k: v for k, v in json.loads((folder / "history.json").read_text()).items() if k != "seconds"}
 
 

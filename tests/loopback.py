@@ -34,7 +34,7 @@ ROUTES = {
 
 
 class RefusedError(Exception):
-    """Becomes an answer other than 200, with the header that tells the client why."""
+    """Stands for an answer other than 200, with the header that tells the client why."""
 
     def __init__(self, status: int, message: str, code: str = ""):
         super().__init__(message)
@@ -62,7 +62,7 @@ class File:
 
 @dataclass
 class Repository:
-    """Holds all commits of a repository, each a folder, and the names of some of them."""
+    """Holds all commits of a repository, each a folder, and the names of some commits."""
 
     private: bool = False
     commits: dict[str, dict[str, File]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Repository:
 
 
 class Hub(ThreadingHTTPServer):
-    """Serves repositories, and keeps their commits, until its `with` ends; whom it knows stands in `USERS`."""
+    """Serves repositories, and keeps their commits, until its `with` ends; `USERS` lists the users that it knows."""
 
     daemon_threads = True
 
@@ -104,7 +104,7 @@ class Hub(ThreadingHTTPServer):
         self.server_close()
 
     def fail(self, pattern: str, how: int | str, times: int = 1) -> None:
-        """Makes the next requests fail in whose line of the log a pattern is found.
+        """Makes the next requests fail whose line in the log matches a pattern.
 
         Args:
             how: a status; "cut", halfway through the body; or "lost": all is done, but the answer never arrives.
@@ -122,7 +122,7 @@ class Hub(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request after another of a connection."""
+    """Answers the requests of a connection, one after another."""
 
     protocol_version = "HTTP/1.1"  # keeps the connection
     disable_nagle_algorithm = True
@@ -300,7 +300,7 @@ class Handler(BaseHTTPRequestHandler):
         return 302, {**headers, "Location": elsewhere, "X-Linked-Size": size, "X-Linked-Etag": f'"{file.oid}"'}, b""
 
     def part(self, content: bytes, headers: dict[str, str]):
-        """Returns a file, or what the client still lacks of it."""
+        """Returns a file, or the part that the client still lacks."""
         begin = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
         if not begin or self.command == "HEAD":
             return 200, {**headers, "Accept-Ranges": "bytes"}, content

@@ -33,7 +33,7 @@ def benchmark(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[
 
 
 def printed(code: str) -> str:
-    """Returns what code prints in a process of its own: importing the benchmarks sets the environment."""
+    """Runs code in a process of its own, since importing the benchmarks sets the environment; returns its output."""
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
     return done.stdout
 
@@ -67,7 +67,7 @@ def test_a_benchmark_runs_on_next_to_nothing(name: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """The public data sets' files, with little in them."""
+    """Writes the public data sets' files, with a few rows each."""
     good, bad = "a warm and clever film .", "a dull and clumsy film ."
     for name, lines in {
         "sst2/train.tsv": [

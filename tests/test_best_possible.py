@@ -1,4 +1,4 @@
-"""Claims about the best possible answers: they follow from the scripts, and nothing that was drawn decides them."""
+"""Claims about the best possible answers: they follow from the scripts alone, whatever was drawn."""
 
 import math
 import random
@@ -74,7 +74,7 @@ def test_a_word_knows_where_it_comes_from() -> None:
 
 
 class ByHand:
-    """Weighs every document of one script, one by one: the same answers as `Reader`, in the plainest way."""
+    """Weighs every document of one script, one by one: the answers of `Reader`, computed in the plainest way."""
 
     def __init__(self, script: Script, vocabulary: dict[str, int]):
         self.vocabulary, self.pairs = vocabulary, []
@@ -89,7 +89,7 @@ class ByHand:
         self.total = sum(chance for *_, chance in self.pairs)
 
     def look(self, words: list[str], seen: list[str], target: int | None) -> float:
-        """The chance that a sentence looks so."""
+        """Returns the chance that a sentence looks so."""
         if len(words) != len(seen):
             return 0.0
         found, V = 1.0, len(self.vocabulary) - 5
@@ -99,7 +99,7 @@ class ByHand:
         return found
 
     def answer(self, a: list[str], b: list[str], target: int) -> tuple[dict[str, float], float, float]:
-        """What a word of A can have been, and how likely a true and a false pair look so."""
+        """Returns what a word of A can have been, and how likely a true and a false pair look so."""
         words: dict[str, float] = {}
         of_a: dict[tuple[str, ...], float] = {}
         of_b: dict[tuple[str, ...], float] = {}
@@ -154,7 +154,7 @@ def test_a_reader_agrees_with_every_document_weighed_by_hand(
 
 @pytest.fixture(scope="module")
 def fresh(world: World) -> tuple[World, Reader, Any, PretrainDataset]:
-    """Documents that are in no split, with a reader of the whole world."""
+    """Draws documents that are in no split, and makes a reader of the whole world."""
     rng = random.Random(77)
     rows = [row["sentences"] for script in SCRIPTS for row in islice(documents(script, rng), 6)]
     tokenizer = load_tokenizer(ROOT)

@@ -71,7 +71,7 @@ def test_slots_may_use_earlier_slots_and_braces_may_nest() -> None:
 
 
 class FixedRandom:
-    """A generator that always draws the same number."""
+    """Draws the same number always."""
 
     def __init__(self, value: float) -> None:
         self.value = value

@@ -27,7 +27,7 @@ def tokenizer() -> ToyBertTokenizer:
 
 @pytest.fixture(scope="module")
 def corpus() -> list[list[str]]:
-    """200 documents of 5 sentences of 3 to 12 words."""
+    """Makes 200 documents of 5 sentences of 3 to 12 words."""
     random = np.random.default_rng(0)
     return [
         [" ".join(f"w{word}" for word in random.integers(0, V - 5, random.integers(3, 13))) for _ in range(5)]
@@ -36,7 +36,7 @@ def corpus() -> list[list[str]]:
 
 
 def masked(rows: int, length: int, probability: float = 0.15, seed: int = 0) -> tuple[torch.Tensor, ...]:
-    """[CLS] words [SEP] [PAD], and what create_mlm_data makes of it."""
+    """Returns [CLS] words [SEP] [PAD], and what create_mlm_data makes of it."""
     ids = torch.from_numpy(np.random.default_rng(seed).integers(5, V, (rows, length + 3)))
     ids[:, 0], ids[:, -2], ids[:, -1] = 2, 3, 0
     noise = torch.from_numpy(uniforms((seed,), np.arange(rows), 3 * (length + 3))).reshape(rows, -1, 3).permute(2, 0, 1)
@@ -183,7 +183,7 @@ def unhidden(batch: dict[str, torch.Tensor]) -> torch.Tensor:
 
 
 def segments(dataset: PretrainDataset, rows: list[int]) -> list[tuple[tuple[int, ...], tuple[int, ...], int]]:
-    """A, B and the label of each row, with nothing hidden."""
+    """Returns A, B and the label of each row, with nothing hidden."""
     batch = dataset.__getitems__(rows)
     found = []
     for ids, types, real, label in zip(

@@ -234,7 +234,7 @@ def test_sample_predictions_are_words_with_falling_probabilities(
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The figures that are saved from here on."""
+    """Collects the figures that are saved from here on."""
     figures: list[Any] = []
 
     def keep(figure: Any, path: Path, save: Callable[[Any, Path], None] = plots.save) -> None:

@@ -18,7 +18,7 @@ from toybert.tokenization_toybert import SPECIAL_TOKENS, ToyBertTokenizer
 from toybert.train.data.datasets import NO_PAIRS, PretrainDataset
 from toybert.train.data.masking import IGNORED, create_mlm_data
 
-# The same examples each time: a test that fails now and then teaches nobody anything.
+# The same examples each time: a test that fails now and then teaches nothing.
 claim = settings(derandomize=True, deadline=None, database=None, max_examples=80)
 slow_claim = settings(claim, max_examples=30)  # each example writes files
 
@@ -28,7 +28,7 @@ WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3
 SPACES = (" ", "  ", "", "\n", "\t", "\r\n", "\u00a0", "\u3000", "\u200b", "\ufeff", "\x00", "\x1c")
 
 anything = st.text(max_size=30)  # hypothesis draws no surrogates unless told to
-# Python's tables and Rust's can be of different years: what neither has yet is no text of anybody's.
+# Python's tables and Rust's can be of different years: nobody writes what neither has yet.
 assigned = st.text(st.characters(exclude_categories=("Cs", "Cn")), max_size=30)
 pieces = st.sampled_from([*WORDS, *SPECIAL_TOKENS, "THE", "Cafe\u0301", "\u0130", "\u03a3", "[mask]", "\U0001f642"])
 

@@ -259,7 +259,7 @@ def top(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def hub(top):
-    """A Hub that holds a stock BERT, an edited model, private and others' ones, and on which much goes wrong."""
+    """Serves a Hub with a stock BERT, an edited model, private and others' models, and many failures."""
     with Hub() as hub:
         files = model_files(ROOT)
         for repo in DOWNLOADED:
@@ -286,7 +286,7 @@ def hub(top):
 
 @pytest.fixture(scope="module")
 def ended(hub, top):
-    """What four processes found and said: a publisher, a reader, the same offline, and one in much trouble."""
+    """Returns what four processes found: a publisher, a reader, the same offline, and one with many failures."""
     publisher = Client(
         hub.endpoint,
         top / "publisher",

@@ -74,7 +74,7 @@ def set_constant(folder, number):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Every kind of folder that is written: its path, the Auto class for it, and what its model answered before."""
+    """Writes every kind of folder; returns its path, its Auto class, and what its model answered before."""
     top = tmp_path_factory.mktemp("written")
     origin = make_checkpoint(top / "origin")
     tokenizer = AutoTokenizer.from_pretrained(origin, trust_remote_code=True)
@@ -270,7 +270,7 @@ facts["constant"] = type(model.base_model).constant
 
 @pytest.fixture(scope="module")
 def facts(written):
-    """What a process without the installed package finds, once all is written and moved."""
+    """Returns what a process without the installed package finds, once all is written and moved."""
     top, folders = written
     (top / "folders.json").write_text(json.dumps(folders), encoding="utf-8")
     script = f"IDS, CODE = {IDS!r}, {CODE!r}\nimport torch\n{inspect.getsource(outputs)}\n{READER}"
@@ -279,7 +279,7 @@ def facts(written):
 
 @pytest.fixture(scope="module")
 def facts_of_a_minimal_process(written, facts):
-    """What the next process finds after an edit of a folder's code, with torch, transformers and their needs alone."""
+    """Returns what the next process finds after an edit of a folder's code, with only transformers' needs."""
     top, _ = written
     set_constant(top / "first", 3)
     without = ("toybert", "accelerate", "datasets", "matplotlib", "sklearn")

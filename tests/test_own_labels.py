@@ -1,4 +1,4 @@
-"""Claims about fine-tuning on one's own labels: kinds of labels and files, what is measured, what is refused."""
+"""Claims about fine-tuning on a user's own labels: kinds of labels and files, what is measured, what is refused."""
 
 import csv
 import json
@@ -467,7 +467,7 @@ def test_a_test_file_without_labels_is_predicted_all_the_same(run: Callable, tmp
 def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[tuple[float, float]]], list[torch.Tensor]]:
     """Returns a function that makes up the accuracy and the loss of each epoch.
 
-    It returns the list of what the classifier's weights are after each epoch.
+    The function returns a list that collects the classifier's weights after each epoch.
     """
 
     def make_up(figures: list[tuple[float, float]]) -> list[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Claims about text of one's own: whatever holds it is read alike, all of it is used, and a part is held out."""
+"""Claims about a user's own text: every format is read alike, all of it is used, and a part is held out."""
 
 import json
 import random
@@ -61,7 +61,7 @@ def load_whole(corpus: str | Path, seed: int = 0, pairs: bool = True, **options:
 
 
 def load(corpus: str, seed: int = 0, pairs: bool = True, **options: Any) -> tuple[list[list[str]], list[list[str]]]:
-    """The documents to learn from, and those that are held out."""
+    """Returns the documents to learn from, and those that are held out."""
     text = load_whole(corpus, seed, pairs, **options)
     return documents_of(text.training), documents_of(text.validation)
 
@@ -85,7 +85,7 @@ def text_file(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, text_file: str) -> Path:
-    """A model of both tasks."""
+    """Trains a model of both tasks."""
     folder = tmp_path_factory.mktemp("run") / "mine"
     pretrain(text_file, folder, max_length=32)
     return folder
@@ -93,7 +93,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, text_file: str) -> Path:
 
 @pytest.fixture(scope="module")
 def masked_run(tmp_path_factory: pytest.TempPathFactory, text_file: str) -> Path:
-    """A model of masked words alone, and of word pieces."""
+    """Trains a model of masked words alone, on word pieces."""
     folder = tmp_path_factory.mktemp("run") / "masked"
     pretrain(text_file, folder, nsp=False, tokenizer="wordpiece", vocab_size=60, batch_size=15)
     return folder
@@ -611,7 +611,7 @@ def test_a_resume_has_the_tokens_that_the_run_began_with(tmp_path: Path, text_fi
     begun = (tmp_path / "run" / "tokenizer.json").read_bytes()
     pretrain(text_file, tmp_path / "run", tokenizer=kind, vocab_size=80, resume=True)
     assert (tmp_path / "run" / "tokenizer.json").read_bytes() == begun
-    # And a new run does not take what another has left before it could write down what it was.
+    # And a new run does not use what another left before that one could record its options.
     (tmp_path / "run" / "run.vocabulary").rename(tmp_path / "left")
     (tmp_path / "new").mkdir()
     (tmp_path / "left").rename(tmp_path / "new" / "run.vocabulary")

@@ -59,7 +59,7 @@ def fill(folder):
 
 @pytest.fixture(scope="module")
 def classifier_folder(folder, tokenizer, tmp_path_factory):
-    """A saved classifier with three named classes."""
+    """Saves a classifier with three named classes."""
     names = ["bad", "so-so", "good"]
     torch.manual_seed(0)
     model = AutoModelForSequenceClassification.from_pretrained(
@@ -91,7 +91,7 @@ def teach(model, inputs, **labels):
 
 @pytest.fixture(scope="module")
 def tag(folder, tokenizer, tmp_path_factory):
-    """A pipeline that finds who does something in the story."""
+    """Returns a pipeline that finds who does something in the story."""
     torch.manual_seed(0)
     names = {"id2label": dict(enumerate(TAGS)), "label2id": {name: index for index, name in enumerate(TAGS)}}
     model = AutoModelForTokenClassification.from_pretrained(folder, trust_remote_code=True, **names)
@@ -104,7 +104,7 @@ def tag(folder, tokenizer, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def answerer(folder, tokenizer, tmp_path_factory):
-    """A saved model that knows who sat in the story."""
+    """Saves a model that knows who sat in the story."""
     torch.manual_seed(0)
     model = AutoModelForQuestionAnswering.from_pretrained(folder, trust_remote_code=True)
     teach(model, tokenizer(QUESTION, STORY, return_tensors="pt"), **ANSWERS_ENDS)

@@ -72,7 +72,7 @@ def test_accelerate_reads_the_committed_configurations() -> None:
 
 @pytest.fixture(scope="module")
 def stories(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """41 documents, 246 rows: neither the training batches nor the evaluation's come out even."""
+    """Writes 41 documents, 246 rows: neither the training batches nor the evaluation's come out even."""
     folder = tmp_path_factory.mktemp("stories")
     names = [a + b for a in "abcdefg" for b in "hijkmn"][:41]
     rows = [

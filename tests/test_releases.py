@@ -159,12 +159,12 @@ def what_the_scripts_measure(folder: Path) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
-    """What the scripts measure with the versions that are installed here."""
+    """Returns what the scripts measure with the versions that are installed here."""
     return what_the_scripts_measure(tmp_path_factory.mktemp("measured") / "scripts")
 
 
 def check(tmp_path: Path, measured: dict[str, float], *requirements: str) -> None:
-    """Asserts that these versions do as the installed ones do, or names the first error."""
+    """Asserts that these versions behave as the installed ones, or names the first error."""
     versions = ", ".join(each for each in requirements if "==" in each)
     python = install(tmp_path / "environment", *requirements)
     failure = ""

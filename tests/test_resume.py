@@ -28,7 +28,7 @@ from toybert.train.pretrain import PretrainOptions, train_pretraining
 
 @pytest.fixture(scope="module")
 def stories(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """32 documents of 3 pairs: 192 rows, 6 steps an epoch."""
+    """Writes 32 documents of 3 pairs: 192 rows, 6 steps an epoch."""
     folder = tmp_path_factory.mktemp("stories")
     rows = [
         {"sentences": [f"the cat number {i} is {word}." for word in ("red", "old", "here", "big")]} for i in range(32)
@@ -46,7 +46,7 @@ def pretrain(folder: Path, stories: str, **options: Any) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, stories: str) -> Path:
-    """A run of 12 steps that nothing interrupted."""
+    """Trains for 12 steps without an interruption."""
     folder = tmp_path_factory.mktemp("run") / "whole"
     pretrain(folder, stories)
     return folder
@@ -54,7 +54,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, stories: str) -> Path:
 
 @pytest.fixture
 def begun(whole: Path, tmp_path: Path) -> Path:
-    """A copy of that run as it was before it was done: the checkpoints of its last two steps, and no model."""
+    """Copies that run as it was before its end: the checkpoints of its last two steps, and no model."""
     folder = Path(shutil.copytree(whole, tmp_path / "begun"))
     (folder / "model.safetensors").unlink()
     return folder

@@ -29,7 +29,7 @@ def story(number: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same 90 documents as a table in three files, and as text."""
+    """Writes the same 90 documents as a table in three files, and as text."""
     folder = tmp_path_factory.mktemp("corpora")
     (folder / "table").mkdir()
     for part in range(3):
@@ -45,7 +45,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Window:
-    """A dataset of a window of documents, one row each."""
+    """Holds a window of documents, one row each."""
 
     group = 1
 

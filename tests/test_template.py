@@ -1,4 +1,4 @@
-"""Claims about the recipe for a model of one's own: the renamed copy trains, is published and loads, and is all new."""
+"""Claims about the recipe for a user's own model: the renamed copy trains, is published and loads, and is all new."""
 
 import json
 import os
@@ -67,7 +67,7 @@ def top(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def copy(top):
-    """A copy of what git tracks, made over by the recipe."""
+    """Copies what git tracks, and applies the recipe."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     copy = top / "packages" / NEW
     for name in filter(None, listed.split("\0")):
@@ -80,7 +80,7 @@ def copy(top):
 
 @pytest.fixture(scope="module")
 def found(top, copy):
-    """What became of a run of the copy: what it left, what it uploaded, and what another process loaded."""
+    """Runs the copy; returns what it left, what it uploaded, and what another process loaded."""
     make_corpora(top)
     BertForPreTraining(BertConfig(vocab_size=20, **SMALL)).save_pretrained(top / "bert")
     run, repo = top / "run", f"me/{NEW}"

@@ -26,7 +26,7 @@ TEXTS = [text for document in DOCUMENTS for text in document]
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache that is empty at first."""
+    """Makes an empty cache."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     return tmp_path / "cache" / "toybert"
 

@@ -56,7 +56,7 @@ def pairs(tokenizer):
 
 @pytest.fixture(scope="module")
 def masked(tokenizer):
-    """Rows with masks that stay the same; how many differs from row to row."""
+    """Returns rows with fixed masks, whose number differs from row to row."""
     rows = []
     for index, text in enumerate(TEXTS):
         ids = np.array(tokenizer(text)["input_ids"])
@@ -81,7 +81,7 @@ def labelled(tokenizer, column="labels"):
 
 @pytest.fixture(scope="module")
 def tagged(tokenizer):
-    """Rows of tokens with two classes; how many have a label differs from row to row, and some rows have none."""
+    """Returns rows of tokens with two classes; the number of labels differs by row, and some rows have none."""
     rows = []
     for index, text in enumerate(TEXTS):
         row = tokenizer(text)
@@ -92,7 +92,7 @@ def tagged(tokenizer):
 
 @pytest.fixture(scope="module")
 def questions(tokenizer):
-    """Questions and texts, padded to one length, with the places where an answer starts and ends."""
+    """Returns questions and texts, padded to one length, with the places where an answer starts and ends."""
     rows = []
     for index, text in enumerate(TEXTS):
         row = tokenizer("who", text, padding="max_length", max_length=24)
@@ -102,7 +102,7 @@ def questions(tokenizer):
 
 @pytest.fixture(scope="module")
 def choices(tokenizer):
-    """Rows of two ways to go on from one text, of different lengths."""
+    """Returns rows of two ways to go on from one text, of different lengths."""
     ways = ["it ran", "it came to the old tree"]
     return [{**tokenizer([text] * 2, ways), "labels": index % 2} for index, text in enumerate(TEXTS)]
 

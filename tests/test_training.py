@@ -41,7 +41,7 @@ def write_splits(folder: Path, rows: list[dict[str, Any]]) -> str:
 
 @pytest.fixture(scope="module")
 def stories(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """40 documents in which each sentence names a number of its own document."""
+    """Writes 40 documents in which each sentence names a number of its own document."""
     rows = [
         {"sentences": [f"the {thing} number {i} is {word}." for word in ("red", "old", "here", "big")]}
         for i in range(20)
@@ -69,7 +69,7 @@ def pretrain(folder: Path, stories: str, **options: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory: pytest.TempPathFactory, stories: str) -> Path:
-    """A run of 3 epochs of 8 steps, with dropout."""
+    """Trains for 3 epochs of 8 steps, with dropout."""
     folder = tmp_path_factory.mktemp("run") / "pretrained"
     pretrain(folder, stories)
     return folder

@@ -31,7 +31,7 @@ FORBIDDEN = {
     # ways of the libraries to files, to the network, and to native code
     *("load", "hub", "ops", "classes", "cpp_extension", "from_pretrained", "cached_file"),
 }
-# What somebody might add to a file, by the name of what it does: the file, and the lines.
+# What somebody might add to a file, by what it does: the number of the file, and the lines.
 PLANTED = {
     "reads a file": (0, f"open({os.devnull!r}).close()"),
     "writes a file": (1, "open('planted', 'w').close()"),
@@ -237,7 +237,7 @@ class Payload:
 
 @pytest.fixture(scope="module")
 def facts(tmp_path_factory):
-    """What a process saw the files do, and copies of them to which something was added."""
+    """Returns what a process saw the files do, and copies of them to which something was added."""
     top = tmp_path_factory.mktemp("trust")
     real, planted = make_checkpoint(top / "real"), []
     for number, (file, lines) in enumerate(PLANTED.values()):

@@ -33,7 +33,7 @@ ABSENT = {
     "tests.generation.test_utils": {"GenerationTesterMixin": type("GenerationTesterMixin", (), {})},
     "tests.utils.test_configuration_utils": {"config_common_kwargs": COMMON_PROPERTIES},
 }
-# Files that the sdist's tests open or execute. With the first two empty, `direct_transformers_import` gives the
+# Files that the sdist's tests open or execute. With the first two empty, `direct_transformers_import` returns the
 # transformers that is installed, and not a second copy.
 ABSENT_FILES = {
     "src/transformers/__init__.py": "",
@@ -44,7 +44,7 @@ ABSENT_FILES = {
 
 
 def fetch() -> Path:
-    """Gives the folder that holds the library's `tests`, from the cache or else from PyPI."""
+    """Returns the folder that holds the library's `tests`, from the cache or else from PyPI."""
     name = f"transformers-{version('transformers')}"
     source = ("--no-binary", "transformers", "--no-build-isolation")
     folder = download(name.replace("-", "==", 1), *source) / name

@@ -3,8 +3,8 @@
 A reader who knows every chance, and how words are hidden, weighs each text that a sentence can have been by how likely
 it is to look like this. It is exact but for four approximations: a false B is drawn from all that the scripts can say,
 not from the documents of a split; the target of a row that chance left without one counts as any other; texts that
-differ from what is seen in over two words more than the nearest one are left out; and that no document comes twice is
-not known. `python -m toybert.train.corpora.best_possible` prints the table.
+differ from what is seen in over two words more than the nearest one are left out; and it does not know that no
+document comes twice. `python -m toybert.train.corpora.best_possible` prints the table.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Reader:
         self.total = self.b.sum()  # of all pairs: that of a document is the number of its pairs
 
     def side(self, seen: np.ndarray, targets: np.ndarray, hides: bool = True) -> Side:
-        """Finds what a sentence can have been that is seen as `seen` (L,), with targets at some of its places."""
+        """Finds the texts that a sentence seen as `seen` (L,) can have been, with targets at some of its places."""
         every, ids = self.texts[len(seen)], self.ids[len(seen)]
         differ = ((ids != seen) & (seen != self.mask)).sum(1)
         kept = differ <= differ.min() + (MISMATCHES if hides else 0)
@@ -189,11 +189,11 @@ def rows_of(dataset: PretrainDataset, hide: bool = True) -> Iterator[dict[str, A
 
 
 def read(reader: Reader, dataset: PretrainDataset, hard: bool = False, hide: bool = True) -> Answers:
-    """Reads a dataset as one who knows every chance.
+    """Reads a dataset with a reader who knows every chance.
 
     Args:
         hard: the false sentences come from related documents.
-        hide: the words at the targets are hidden. Else, or if `hard`, only next sentences are answered.
+        hide: the words at the targets are hidden. Otherwise, or if `hard`, only next sentences are answered.
     """
     words, log_chances, entropies, follows = [], [], [], []
     for row in tqdm(rows_of(dataset, hide), total=len(dataset), desc="Best possible", leave=False):
@@ -221,7 +221,7 @@ def read(reader: Reader, dataset: PretrainDataset, hard: bool = False, hide: boo
 
 @torch.no_grad()
 def ask(model: Any, dataset: PretrainDataset, hide: bool = True) -> Answers:
-    """Asks a model the same."""
+    """Reads a dataset with a model."""
     model.eval()
     dataset.set_epoch(0)
     parts = []
@@ -240,10 +240,10 @@ def ask(model: Any, dataset: PretrainDataset, hide: bool = True) -> Answers:
 
 
 class Targets:
-    """Knows of every target of a dataset its word and what that is in its sentence."""
+    """Holds the word of every target of a dataset, and the word's role in its sentence."""
 
     def __init__(self, world: World, dataset: PretrainDataset, words: Sequence[str]):
-        """Looks at every target; `words` are those of the vocabulary, by their numbers."""
+        """Looks at every target; `words` are the vocabulary's, in the order of their ids."""
         names = {index for index, word in enumerate(words) if any(word == name.lower() for name in world.names)}
         found: list[tuple[int, int, bool]] = []
         for row in rows_of(dataset):

@@ -19,7 +19,7 @@ from toybert.train.corpora.engine import BRACES, PRONOUNS, By, Choice, Slots
 from toybert.train.corpora.scripts import SCRIPTS, Script
 from toybert.train.corpora.world import CAST, GENDER
 
-KINDS = ("template", "choices", "slots", "names", "pronouns")  # what a word of a sentence comes from
+KINDS = ("template", "choices", "slots", "names", "pronouns")  # the sources of a word in a sentence
 MARKS = dict(zip(KINDS[1:], "\x01\x02\x03\x04", strict=True))  # each opens a stretch of text of its kind,
 END = "\x05"  # and this closes it
 
@@ -113,7 +113,7 @@ def assignments(script: Script) -> Iterator[tuple[Slots, float]]:
 
 
 def words_in(choice: Choice) -> set[str]:
-    """Returns every word of a choice: the slots that it depends on are among them."""
+    """Returns every word of a choice, including the slots that it depends on."""
     if isinstance(choice, str):
         return set(re.findall(r"\w+", choice))
     if isinstance(choice, By):

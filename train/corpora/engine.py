@@ -39,7 +39,7 @@ BRACES = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True)
 class By:
-    """A choice that depends on the value of a slot drawn earlier."""
+    """Holds a choice that depends on the value of a slot drawn earlier."""
 
     slot: str
     cases: Mapping[str, Choice]

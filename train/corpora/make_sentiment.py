@@ -48,7 +48,7 @@ BESIDE = {
 
 @dataclass(frozen=True)
 class Construction:
-    """A way to say what one feels.
+    """Holds a way to say what one feels.
 
     `noun` and `feeling` stand for the clause that decides. Where `turned`, the label is the
     opposite of that feeling. `other` says whether the other clause, if there is one, has a
