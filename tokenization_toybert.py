@@ -183,7 +183,7 @@ class ToyBertTokenizer(PreTrainedTokenizerFast):
 
     @classmethod
     def convert_to_native_format(cls, **kwargs):
-        """Hands `__init__` the tokenizer.json itself, of which newer versions would hand over some parts only."""
+        """Hands `__init__` the tokenizer.json itself; newer versions would hand over only parts of it."""
         return kwargs
 
     @property

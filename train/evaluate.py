@@ -64,7 +64,7 @@ def read_test_file(options: argparse.Namespace) -> tuple[Table, Labels, list[str
     """
     config = load_config(options.checkpoint)
     if config.architectures != [CLASSIFIER]:
-        raise ValueError(f"{options.checkpoint} is no classifier, and a --test-file is for one")
+        raise ValueError(f"{options.checkpoint} is no classifier, but --test-file needs one")
     table = load_tables(find_tables("", None, {"train": options.test_file}))["train"]
     run = {"text_column": "text", "label_column": "label", **record_of(options.checkpoint)}
     given = {name: value for name, value in vars(options).items() if value is not None}

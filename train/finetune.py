@@ -76,7 +76,7 @@ class FinetuneOptions(LoopOptions):
         if self.best_metric and not self.patience:
             raise ValueError(f"best_metric={self.best_metric} needs a patience above 0: with 0 the last epoch is kept")
         if self.validation_file and not self.train_file:
-            raise ValueError("validation_file needs a train_file beside it")
+            raise ValueError("validation_file needs a train_file as well")
         if self.train_file and self.corpus != FinetuneOptions.corpus:
             raise ValueError(f"give a train_file or a corpus, not both {self.train_file} and {self.corpus}")
 

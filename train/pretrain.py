@@ -97,7 +97,7 @@ class PretrainOptions(LoopOptions, TextOptions):
             )
         if self.streaming != bool(self.max_steps) or self.max_steps < 0 or self.max_steps % self.epochs:
             raise ValueError(
-                f"--max-steps goes with --streaming, a multiple of --epochs ({self.epochs}): got {self.max_steps}"
+                f"--max-steps goes with --streaming, as a multiple of --epochs ({self.epochs}): got {self.max_steps}"
             )
         if self.nsp and self.batch_size % PretrainDataset.group:
             raise ValueError(f"batch_size must be even, since true and false pairs go together, got {self.batch_size}")

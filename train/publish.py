@@ -70,7 +70,7 @@ def publish(options: PublishOptions) -> None:
     if changed := sorted({*git(*changes), *git(*changes, "--cached")}):
         print(f"not committed as they are: {', '.join(changed)}")
     if options.dry_run:
-        print("nothing was uploaded, as this was a dry run")
+        print("nothing was uploaded: this was a dry run")
     else:
         push(ROOT, options.repo_id, list(files), options.private)
 

@@ -19,8 +19,8 @@ from toybert.train.data.tokens import Spans, Tokens, pack, tokenise
 
 DRAWS = 8  # draws for a false next sentence before the nearest acceptable one is taken
 NO_PAIRS = (
-    "the corpus has no two sentences that follow each other in one document: there are no pairs to make, and only "
-    "masked words (--no-nsp) to learn from"
+    "no two sentences of the corpus follow each other in a document, so there are no pairs to learn: give --no-nsp "
+    "to learn masked words alone"
 )
 NO_TEXT = "no text has a word in it: there is nothing to learn from or to measure"
 
@@ -129,9 +129,9 @@ class MaskedDataset(RowDataset):
         """Returns notes on the text that is split, cut or left out."""
         counts = {
             "sentences without a word left out": self.dropped,
-            "sentences split, as longer than their room": getattr(self.spans, "split", 0),
+            "sentences split, as they were too long": getattr(self.spans, "split", 0),
             "pairs whose longer sentence is cut at its end (--pack true splits it)": self.cut,
-            "sentences left out, as alone in their document (--no-nsp uses them)": self.alone,
+            "sentences left out, as they are alone in their document (--no-nsp uses them)": self.alone,
         }
         return [f"{count:,} {what}" for what, count in counts.items() if count]
 

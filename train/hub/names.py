@@ -147,7 +147,7 @@ def check_tensors(
     for name, tensor in tensors.items():
         layer = LAYER.match(name)
         if layer and int(layer[1]) >= layers:
-            raise ValueError(f"{source} has {name}, and its config.json says num_hidden_layers {layers}")
+            raise ValueError(f"{source} has {name}, but its config.json says num_hidden_layers {layers}")
         if name in shapes and tuple(tensor.shape) != shapes[name]:
             raise ValueError(f"{name} of {source} is {tuple(tensor.shape)}, but its config.json says {shapes[name]}")
     return sorted(tensors.keys() - shapes.keys())

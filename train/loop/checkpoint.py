@@ -56,7 +56,7 @@ def save_checkpoint(accelerator: Accelerator, model: nn.Module, step: int, folde
     # FSDP spreads the weights over the processes.
     weights = [weight.to_local() if hasattr(weight, "to_local") else weight for weight in model.parameters()]
     if not torch.stack([weight.isfinite().all() for weight in weights]).all():
-        raise ValueError(f"a weight is no number after step {step}: try a lower learning rate; {last_of(folder)}")
+        raise ValueError(f"a weight is not finite after step {step}: try a lower learning rate; {last_of(folder)}")
     final = folder / "checkpoints" / f"step-{step:07d}"
     unfinished = final.with_suffix(".unfinished")
     if accelerator.is_main_process:

@@ -64,7 +64,7 @@ def check_head(config: Any, labels: Labels, model: str) -> list[str]:
         return []
     if config.num_labels != len(labels.names):
         raise ValueError(
-            f"{model} is a classifier with {config.num_labels} outputs, but the labels need {len(labels.names)}: "
+            f"{model} is a classifier with {config.num_labels} outputs but the labels need {len(labels.names)}: "
             "fine-tune a pre-trained model"
         )
     names = tuple(config.id2label[number] for number in range(config.num_labels))

@@ -70,7 +70,7 @@ def commonest_word(training: MaskedDataset, held_out: MaskedDataset) -> float:
 
 
 def masked_word_baselines(training: MaskedDataset, held_out: MaskedDataset, content: np.ndarray) -> dict[str, float]:
-    """Measures two guesses at the held-out targets: the most frequent word, and the likeliest between the neighbours.
+    """Measures two guesses at the held-out targets: the commonest word, and the likeliest one between the neighbours.
 
     The "content_" figures count only the targets that `content`, bool (V,), marks (see `content_words`).
     """
@@ -115,7 +115,7 @@ def length_features(pairs: Pairs) -> np.ndarray:
 
 
 def overlap_features(pairs: Pairs, content: np.ndarray) -> np.ndarray:
-    """Adds to the lengths how many words A and B share, as a share of all too, and how many content words, (N, 7)."""
+    """Adds to the lengths the number and share of words that A and B have in common, and of content words, (N, 7)."""
     rows = []
     for a, b in pairs:
         shared = np.intersect1d(a, b)
