@@ -49,7 +49,7 @@ def read_lines(path: Path, newline: str | None = None) -> Iterator[str]:
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline=newline) as lines:
         for number, line in enumerate(lines, start=1):
             if "\0" in line:
-                raise ValueError(f"line {number} of {path} has a NUL byte: save it as UTF-8 if it is text")
+                raise ValueError(f"line {number} of {path} has a NUL byte: if it is text in UTF-16, save it as UTF-8")
             if not line.isascii() and NO_UTF8.search(line):
                 raise ValueError(f"line {number} of {path} is not in UTF-8: if it is text, save it as UTF-8")
             yield line
