@@ -427,7 +427,9 @@ def test_mistakes_on_the_command_line_are_one_sentence(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 1
-    assert done.stderr.strip().splitlines()[-1] == f"error: the corpus file {tmp_path / 'train.jsonl'} does not exist"
+    assert (
+        done.stderr.strip().splitlines()[-1] == f"error: the folder {tmp_path} is empty: it has no text to learn from"
+    )
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "x").exists()
 

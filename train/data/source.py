@@ -121,7 +121,7 @@ def look_into(corpus: str) -> tuple[Path, list[Path]]:
     if path.is_dir():
         if inside := sorted(file for file in path.rglob("*") if file.is_file()):
             return path, inside
-        raise FileNotFoundError(f"the corpus file {path / 'train.jsonl'} does not exist")
+        raise FileNotFoundError(f"the folder {path} is empty: it has no text to learn from")
     if corpus.count("/") > 1 or corpus[:1] in ("/", ".", "~") or path.suffix == ".txt" or reader_of(path):
         raise FileNotFoundError(f"the corpus {corpus} does not exist")
     return path, []

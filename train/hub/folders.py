@@ -50,7 +50,8 @@ def check_checkpoint(source: str | Path, revision: str | None = None) -> None:
     if revision and not is_hub_id(source):
         raise ValueError(f"{source} is a folder, and revision {revision} needs an id on the Hub")
     if not is_hub_id(source) and not (Path(source) / "config.json").is_file():
-        raise FileNotFoundError(f"{source} is no checkpoint: it has no config.json")
+        reason = "it has no config.json" if Path(source).is_dir() else "there is no such folder"
+        raise FileNotFoundError(f"{source} is no checkpoint: {reason}")
 
 
 def pinned(checkpoint: str, revision: str | None) -> str:
