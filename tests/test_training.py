@@ -464,3 +464,12 @@ def test_accelerate_launches_both_scripts_under_bf16_and_the_loss_is_that_of_flo
     losses = [history(tmp_path / precision)["train"][-1]["loss"] for precision in ("no", "bf16")]
     assert losses[0] != losses[1]
     assert losses[1] == pytest.approx(losses[0], rel=0.05)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="elsewhere the system tells it otherwise")
+def test_the_peak_memory_of_a_process_is_not_that_of_its_parent() -> None:
+    held = bytearray(2**30)  # of this process, which starts the other
+    held[::4096] = b"x" * len(held[::4096])
+    code = "from toybert.train.__main__ import peak_memory_mb; print(peak_memory_mb())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 100 < float(done.stdout) < 1000

@@ -140,6 +140,9 @@ def recipe_of(options: PretrainOptions | FinetuneOptions) -> dict[str, Any]:
 
 def peak_memory_mb() -> float:
     """Returns the peak memory of this process in MB."""
+    with contextlib.suppress(OSError):  # on Linux, `ru_maxrss` of a child begins at what its parent held
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 2**10
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
