@@ -3,8 +3,6 @@
 import contextlib
 import json
 import os
-import resource
-import sys
 import tempfile
 import time
 from functools import partial
@@ -16,6 +14,7 @@ from torch import nn
 
 from benchmarks import common, peers
 from toybert.train.data.tables import load_corpus
+from toybert.train.loop.run import peak_memory_mb
 
 WARM_UP, TIMED = 5, 30  # steps before the clock starts, and steps that are timed
 BATCH = 32  # rows a step, of all processes together
@@ -81,14 +80,6 @@ def one_run(spec: dict[str, Any]) -> dict[str, Any]:
         "processes": PartialState().num_processes,
         "threads_of_each": int(os.environ["OMP_NUM_THREADS"]),
     }
-
-
-def peak_memory_mb() -> float:
-    """Returns the most memory that this process has held."""
-    with contextlib.suppress(OSError):  # on Linux, `ru_maxrss` of a child begins at what its parent held
-        status = Path("/proc/self/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) / 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def run(case: dict[str, Any], corpus: Path, steps: int) -> dict[str, Any]:

@@ -4,8 +4,6 @@ import contextlib
 import itertools
 import json
 import platform
-import resource
-import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -25,6 +23,7 @@ from toybert.train.evaluate import format_results
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub.folders import load_model, load_tokenizer
 from toybert.train.loop.checkpoint import RECORD
+from toybert.train.loop.run import peak_memory_mb
 from toybert.train.measure import plots
 from toybert.train.measure.classification import sentiment_report
 from toybert.train.measure.pretraining import pretraining_report
@@ -136,15 +135,6 @@ def recipe_of(options: PretrainOptions | FinetuneOptions) -> dict[str, Any]:
     left_out = ["output_dir", "resume", "push_to_hub", "repo_id", "corpus", "model", "checkpoint_every"]
     left_out += ["text_column", "label_column"]
     return {name: value for name, value in asdict(options).items() if name not in left_out and value is not None}
-
-
-def peak_memory_mb() -> float:
-    """Returns the peak memory of this process in MB."""
-    with contextlib.suppress(OSError):  # on Linux, `ru_maxrss` of a child begins at what its parent held
-        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 2**10
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 if __name__ == "__main__":

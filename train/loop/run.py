@@ -1,6 +1,9 @@
 """What comes before the first step: the options, whether the run's folder is free, and the accelerator."""
 
+import contextlib
 import os
+import resource
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -177,3 +180,12 @@ def make_accelerator(options: LoopOptions) -> Accelerator:
         raise ValueError("Muon needs whole matrices, and FSDP shards them: give --muon-learning-rate 0")
     set_seed(options.seed)
     return accelerator
+
+
+def peak_memory_mb() -> float:
+    """Returns the peak memory of this process in MB."""
+    with contextlib.suppress(OSError):  # on Linux, `ru_maxrss` of a child begins at what its parent held
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 2**10
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
