@@ -95,12 +95,14 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(
     assert history(tmp_path / "other")["train"] != history(pretrained)["train"]
 
 
+@pytest.mark.parametrize("recipe", ["default", "sooner"])
 @pytest.mark.parametrize("accumulation", [1, 3])
 @pytest.mark.parametrize("stop_after", [1, 2])  # checkpoints: in the middle of the first epoch, and of the second
 def test_a_resumed_run_is_bit_for_bit_the_run_never_interrupted(
-    stories: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int, accumulation: int
+    stories: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int, accumulation: int, recipe: str
 ) -> None:
     options = {"checkpoint_every": 3 if accumulation == 1 else 1, "gradient_accumulation_steps": accumulation}
+    options |= RECIPES[recipe]
     pretrain(tmp_path / "whole", stories, **options)
     saved = []
 
@@ -336,6 +338,30 @@ def test_the_seed_recipe_is_the_plain_one() -> None:
     assert (tuned.learning_rate, tuned.epochs, tuned.schedule, tuned.dropout) == (1e-4, 5, "constant", 0.1)
 
 
+def test_the_sooner_recipe_hides_fewer_words_from_epoch_to_epoch(
+    stories: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = []
+
+    def counting(self: PretrainDataset, rows: Any) -> dict[str, torch.Tensor]:
+        batch = getitems(self, rows)
+        words = batch["attention_mask"].sum() - 3 * len(rows)
+        if len(self.shares) == 3:  # not the validation documents
+            shares.append((self.epoch, (batch["labels"] != -100).sum(), words))
+        return batch
+
+    getitems = PretrainDataset.__getitems__
+    with monkeypatch.context() as patch:
+        patch.setattr(PretrainDataset, "__getitems__", counting)
+        patch.setattr("toybert.train.pretrain.evaluate_pretraining", lambda *_, **__: {"mlm_accuracy": 0.0})
+        pretrain(tmp_path / "run", stories, **RECIPES["sooner"])
+    assert {epoch for epoch, *_ in shares} == {0, 1, 2}
+    for epoch, expected in enumerate((0.4, 0.275, 0.15)):
+        hidden, words = (sum(int(each[n]) for each in shares if each[0] == epoch) for n in (1, 2))
+        margin = 0.005 + 5 * (expected * (1 - expected) / words) ** 0.5  # a row has at least one
+        assert abs(hidden / words - expected) < margin
+
+
 def test_the_command_line_takes_defaults_from_the_recipe_and_lets_them_be_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -362,6 +388,10 @@ def test_the_command_line_takes_defaults_from_the_recipe_and_lets_them_be_change
         ({"seed": -1}, "seed .* got -1"),
         ({"weight_decay": float("nan")}, "weight_decay .* got nan"),
         ({"mlm_probability": 0.0}, "mlm_probability .* 0"),
+        ({"mlm_probability_end": 1.5}, "mlm_probability_end .* 1.5"),
+        ({"mlm_probability_end": 0.1, "streaming": True, "max_steps": 3}, "mlm_probability_end .* streaming"),
+        ({"embeddings": "glove"}, "embeddings .* random or counts, got 'glove'"),
+        ({"embeddings": "counts", "init_from": "elsewhere"}, "embeddings comes from the checkpoint"),
     ],
 )
 def test_options_that_no_run_can_have_are_refused(
@@ -377,7 +407,7 @@ def test_the_whole_story_asks_what_can_be_wrong_before_it_begins(stories: str, s
     for changes, message in (
         ({"sentiment": str(tmp_path)}, "does not exist"),
         ({"finetuning_epochs": 0}, "epochs .* 1"),
-        ({"recipe": "best"}, "recipe .* default, seed, .*'best'"),
+        ({"recipe": "best"}, "recipe .* default, sooner, seed, .*'best'"),
     ):
         with pytest.raises((ValueError, FileNotFoundError), match=message):
             story.train_all(story.Options(**{**common, **changes}))

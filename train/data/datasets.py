@@ -109,7 +109,7 @@ class MaskedDataset(RowDataset):
         documents: Sequence[Sequence[str]] | Tokens,
         tokenizer: PreTrainedTokenizerBase,
         numbers: np.ndarray | None,
-        mlm_probability: float,
+        mlm_probability: float | Sequence[float],
         seed: int,
     ):
         """Tokenises the documents, unless that was done before.
@@ -118,11 +118,12 @@ class MaskedDataset(RowDataset):
             documents: each a list of sentences; a column of `datasets` is never in memory as a whole. Sentences without
                 a word are left out and counted in `dropped`. Or the tokens of documents, already numbered.
             numbers: the number of each row's document; a document of several rows repeats its number.
+            mlm_probability: the share of words to predict, or that of each epoch, the last one in any later epoch too.
         """
         tokens = documents if isinstance(documents, Tokens) else tokenise(documents, tokenizer, numbers)
         super().__init__(tokenizer, tokens)
         self.dropped = tokens.dropped
-        self.mlm_probability, self.seed, self.epoch = mlm_probability, seed, 0
+        self.shares, self.seed, self.epoch = np.atleast_1d(mlm_probability), seed, 0
         self.special_ids, self.mask_token_id = sorted(tokenizer.all_special_ids), tokenizer.mask_token_id
 
     def notes(self) -> list[str]:
@@ -167,7 +168,7 @@ class MaskedDataset(RowDataset):
             vocab_size=self.vocab_size,
             special_ids=self.special_ids,
             mask_token_id=self.mask_token_id,
-            mlm_probability=self.mlm_probability,
+            mlm_probability=float(self.shares[min(self.epoch, len(self.shares) - 1)]),
         )
         return batch
 
@@ -185,14 +186,14 @@ class MaskedWordDataset(MaskedDataset):
         *,
         numbers: np.ndarray | None = None,
         packed: bool = True,
-        mlm_probability: float = 0.15,
+        mlm_probability: float | Sequence[float] = 0.15,
         max_length: int = 64,
         seed: int = 0,
     ):
         """Fills rows with the tokens of the documents.
 
         Args:
-            documents, numbers: see `MaskedDataset`.
+            documents, numbers, mlm_probability: see `MaskedDataset`.
             packed: put neighbouring sentences into one row, up to `max_length` tokens with the two special ones.
 
         Raises:
@@ -230,7 +231,7 @@ class PretrainDataset(MaskedDataset):
         *,
         numbers: np.ndarray | None = None,
         packed: bool = False,
-        mlm_probability: float = 0.15,
+        mlm_probability: float | Sequence[float] = 0.15,
         max_length: int = 64,
         seed: int = 0,
         related: np.ndarray | None = None,
@@ -238,7 +239,7 @@ class PretrainDataset(MaskedDataset):
         """Finds the pairs of the documents.
 
         Args:
-            documents, numbers: see `MaskedDataset`.
+            documents, numbers, mlm_probability: see `MaskedDataset`.
             packed: fill up to half of the room with neighbouring sentences, and split longer ones. Otherwise sentences
                 stay single, and a pair that is too long has its longer one cut at its end; `cut` counts such pairs.
             max_length: of a pair with its three special tokens.

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+import torch
 from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, AutoModelForSequenceClassification
 
 from toybert.train.data.labels import SINGLE, Labels, shortened
@@ -36,6 +38,18 @@ def make_model(options: Any, vocab_size: int) -> tuple[Any, dict[str, Any]]:
     kept = {name: getattr(config, name) for name in changed}
     config.update(changed)
     return auto_class.from_config(config, trust_remote_code=True), kept
+
+
+@torch.no_grad()
+def start_from(model: Any, vectors: np.ndarray) -> None:
+    """Gives each word of a new model a vector (V, D) of its own, twice as large as the random one that it had.
+
+    What was drawn stays in it as a part that tells words apart whose vectors are alike.
+    """
+    embedding = model.get_input_embeddings()
+    given = torch.from_numpy(vectors).to(embedding.weight) * (2 * model.config.initializer_range)
+    given[embedding.padding_idx] = 0
+    embedding.weight.add_(given)
 
 
 def goes_on_from(options: Any) -> list[str]:
