@@ -389,7 +389,7 @@ def test_the_command_line_takes_defaults_from_the_recipe_and_lets_them_be_change
         ({"weight_decay": float("nan")}, "weight_decay .* got nan"),
         ({"mlm_probability": 0.0}, "mlm_probability .* 0"),
         ({"mlm_probability_end": 1.5}, "mlm_probability_end .* 1.5"),
-        ({"mlm_probability_end": 0.1, "streaming": True, "max_steps": 3}, "mlm_probability_end .* streaming"),
+        ({"mlm_probability_end": 0.1, "streaming": True, "max_steps": 3}, "mlm_probability_end.* streaming"),
         ({"embeddings": "glove"}, "embeddings .* random or counts, got 'glove'"),
         ({"embeddings": "counts", "init_from": "elsewhere"}, "embeddings comes from the checkpoint"),
     ],
