@@ -24,12 +24,16 @@ import toybert.train.__main__ as story
 import toybert.train.loop.loop as loop
 from toybert.train import cli
 from toybert.train.data.datasets import PretrainDataset
+from toybert.train.data.tables import load_corpus
+from toybert.train.data.tokens import tokenise
+from toybert.train.data.vectors import word_vectors
+from toybert.train.data.vocabulary import load_learnt
 from toybert.train.finetune import RECIPES as FINETUNE_RECIPES
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub.folders import load_tokenizer
 from toybert.train.loop.checkpoint import checkpoints
 from toybert.train.measure.plots import plot_pretraining
-from toybert.train.pretrain import RECIPES, PretrainOptions, train_pretraining
+from toybert.train.pretrain import RECIPES, VOCABULARY, PretrainOptions, train_pretraining
 
 
 def write_splits(folder: Path, rows: list[dict[str, Any]]) -> str:
@@ -360,6 +364,26 @@ def test_the_sooner_recipe_hides_fewer_words_from_epoch_to_epoch(
         hidden, words = (sum(int(each[n]) for each in shares if each[0] == epoch) for n in (1, 2))
         margin = 0.005 + 5 * (expected * (1 - expected) / words) ** 0.5  # a row has at least one
         assert abs(hidden / words - expected) < margin
+
+
+def test_a_run_starts_from_the_vectors_of_its_training_text(
+    stories: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+
+    def stop(model: Any, *_: Any) -> None:
+        begun.append(model.get_input_embeddings().weight.detach().clone())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("toybert.train.pretrain.train", stop)
+    for embeddings in ("random", "counts"):
+        with pytest.raises(KeyboardInterrupt):
+            pretrain(tmp_path / embeddings, stories, embeddings=embeddings)
+    words = load_learnt("word", tmp_path / "counts" / VOCABULARY)
+    text = load_corpus(stories, ["sentences"], ["train"])["train"]
+    vectors = word_vectors(tokenise(text["sentences"], words), len(words), PretrainOptions.hidden_size, seed=0)
+    scale = 2 * PretrainOptions.initializer_range
+    torch.testing.assert_close((begun[1] - begun[0])[1:], scale * torch.from_numpy(vectors)[1:], rtol=1e-4, atol=1e-6)
 
 
 def test_the_command_line_takes_defaults_from_the_recipe_and_lets_them_be_changed(

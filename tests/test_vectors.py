@@ -58,12 +58,19 @@ def test_any_text_gives_numbers_and_each_absent_word_a_vector_of_its_own(documen
 
 
 def test_only_so_many_tokens_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toybert.train.data.vectors.MOST", 40)
-    text, beginning = tokens(DOCUMENTS), tokens(DOCUMENTS[:3])  # 16 or 15 tokens each
-    begun = word_vectors(tokens(DOCUMENTS), len(NUMBER), 16, seed=0)
-    monkeypatch.setattr("toybert.train.data.vectors.MOST", int(beginning.length[:5].sum()))
-    assert np.array_equal(begun, word_vectors(beginning, len(NUMBER), 16, seed=0))
-    assert text.length[:5].sum() <= 40 < text.length[:6].sum()
+    whole, beginning = tokens(DOCUMENTS), tokens(DOCUMENTS[:3])
+    expected = word_vectors(beginning, len(NUMBER), 16, seed=0)
+    monkeypatch.setattr("toybert.train.data.vectors.MOST", int(beginning.length.sum()) + 1)  # no room for a text more
+    assert np.array_equal(word_vectors(whole, len(NUMBER), 16, seed=0), expected)
+
+
+def test_only_a_stretch_of_a_long_document_is_company(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentences = [sentence for document in DOCUMENTS for sentence in document if len(sentence.split()) == 6]
+    apart = tokens([[sentence] for sentence in sentences])
+    expected = word_vectors(apart, len(NUMBER), 16, seed=0)
+    assert not np.array_equal(word_vectors(tokens([sentences]), len(NUMBER), 16, seed=0), expected)
+    monkeypatch.setattr("toybert.train.data.vectors.STRETCH", 6)
+    assert np.array_equal(word_vectors(tokens([sentences]), len(NUMBER), 16, seed=0), expected)
 
 
 def test_a_model_starts_from_the_vectors_and_its_output_stays_tied_to_them() -> None:

@@ -39,7 +39,9 @@ class Options:
     """Holds the options of the whole run."""
 
     output_dir: str | None = cli.option("Folder for the run (default: outputs/toybert-1, or the next free one).", None)
-    recipe: str = cli.option("default, sooner (learns more in the same time) or seed (the plain one).", "default")
+    recipe: str = cli.option(
+        "default, sooner (learns a little more in as many steps) or seed (the plain one).", "default"
+    )
     epochs: int | None = cli.option("Epochs of pre-training (default: the recipe's).", None)
     finetuning_epochs: int | None = cli.option("Epochs of fine-tuning (default: the recipe's).", None)
     stories: str = cli.option("Corpus folder for pre-training.", PretrainOptions.corpus)

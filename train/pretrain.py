@@ -28,8 +28,8 @@ from toybert.train.measure.plots import plot_pretraining
 from toybert.train.measure.pretraining import evaluate_pretraining
 from toybert.train.measure.results import describe, pretraining_rows
 
-# What a recipe changes: `sooner` learns more in the same time, but the shipped weights are not of it; `seed` is the
-# plain one that this project began with, for comparison.
+# What a recipe changes: `sooner` learns a little more in as many steps, but did not make the shipped weights; `seed` is
+# the plain one that this project began with, for comparison.
 RECIPES: dict[str, dict[str, Any]] = {
     "default": {},
     "sooner": {"embeddings": "counts", "mlm_probability": 0.4, "mlm_probability_end": 0.15},

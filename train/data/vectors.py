@@ -7,8 +7,9 @@ from sklearn.utils.extmath import randomized_svd
 from toybert.train.data.tokens import Tokens
 
 REACH = 2  # words to either side that count as near
-MOST = 2**22  # tokens that are counted: more change little
-CONTEXTS = 2000  # words that the others are counted beside, the commonest, so that memory grows with V and not V^2
+MOST = 2**19  # tokens that are counted, so that a large text takes no more time and memory
+STRETCH = 256  # tokens of a document that are company for each other: in a book, all words would be
+CONTEXTS = 1000  # words that the others are counted beside, the commonest, so that memory grows with V and not V^2
 POWER = 0.25  # of the singular values: words that differ in little only, such as names, must not fall together
 
 
@@ -16,9 +17,10 @@ def word_vectors(tokens: Tokens, vocab_size: int, width: int, seed: int) -> np.n
     """Makes vectors, float32 (V, width), that are similar where words have the same neighbours and the same company.
 
     Half of a vector stands for the words within `REACH` places, each place apart, and half for those in the same
-    document: positive pointwise mutual information, smoothed, reduced by a singular value decomposition (Levy, Goldberg
-    & Dagan 2015). All are turned at random, so that each attention head has some of both. Numbers have a standard
-    deviation of about 1. Words that do not occur, the special tokens among them, get random vectors.
+    document or stretch of it: positive pointwise mutual information, smoothed, reduced by a singular value
+    decomposition (Levy, Goldberg & Dagan 2015). All are turned at random, which spreads the largest parts over all
+    dimensions; their standard deviation is about 1. Words that do not occur, the special tokens among them, get random
+    vectors.
     """
     random = np.random.default_rng(seed)
     ends = np.cumsum(tokens.length)
@@ -35,13 +37,15 @@ def word_vectors(tokens: Tokens, vocab_size: int, width: int, seed: int) -> np.n
         first, second = ids[:-distance][same], ids[distance:][same]
         after = counts(first, second, vocab_size, vocab_size)
         near += [after[:, common], after.T.tocsr()[:, common]]
-    document = np.unique(tokens.row[:texts], return_inverse=True)[1][text]
-    within = counts(ids, document, vocab_size, int(document.max()) + 1).minimum(1)
-    company = (within @ within[common].T).tolil()
-    company[common, np.arange(len(common))] = 0  # every word keeps itself company
-    halves = [(hstack([information(part) for part in near]), width // 2)]
+    place = np.arange(len(ids))
+    begins = np.diff(tokens.row[:texts][text], prepend=-1) != 0  # a document
+    begins |= (place - np.maximum.accumulate(np.where(begins, place, 0))) % STRETCH == 0
+    within = counts(ids, np.cumsum(begins) - 1, vocab_size, int(begins.sum())).minimum(1)
+    company = (within @ within[common].T).tocoo()
+    company.data[company.row == common[company.col]] = 0  # every word keeps itself company
+    halves = [(hstack([information(part) for part in near], format="csr"), width // 2)]
     halves += [(information(company.tocsr()), width - width // 2)]
-    vectors = np.hstack([principal(matrix.tocsr(), size, seed) for matrix, size in halves])
+    vectors = np.hstack([principal(matrix, size, seed) for matrix, size in halves])
 
     vectors @= np.linalg.qr(random.standard_normal((width, width)))[0]
     absent = count == 0
