@@ -16,6 +16,7 @@ from datasets import DatasetDict
 from transformers import AutoModelForPreTraining
 
 from toybert.train import cli, finetune, pretrain
+from toybert.train.corpora.best_possible import beside_the_best
 from toybert.train.data.checks import check_labels
 from toybert.train.data.labels import SENTIMENT
 from toybert.train.data.tables import load_corpus
@@ -77,7 +78,7 @@ def train_all(options: Options) -> dict[str, Any]:
     print("\n3/4 evaluating on the test documents and sentences", flush=True)
     trained, accelerator = time.perf_counter(), Accelerator()
     results = {
-        **pretraining_report(folder, stories, accelerator),
+        **beside_the_best(pretraining_report(folder, stories, accelerator), folder, options.stories),
         **sentiment_report(folder / "sentiment", sentiment, accelerator),
     }
     print(format_results(results))

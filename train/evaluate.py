@@ -12,6 +12,7 @@ from accelerate import Accelerator
 from datasets import Dataset as TextDataset
 
 from toybert.train import cli
+from toybert.train.corpora.best_possible import beside_the_best
 from toybert.train.data.labels import SINGLE, Labels
 from toybert.train.data.source import CORPORA, TextOptions, find_source, find_tables
 from toybert.train.data.stream import load_head
@@ -84,7 +85,7 @@ def format_results(results: dict[str, Any]) -> str:
     lines = []
     for part in ("mlm", "nsp", "sentiment"):
         if part in results:
-            lines += [part, *(f"  {name.replace('_', ' '):36}{value:8.3f}" for name, value in results[part].items())]
+            lines += [part, *(f"  {name.replace('_', ' '):44}{value:8.3f}" for name, value in results[part].items())]
     for sample in results.get("samples", []):
         words = ", ".join(f"{word} {probability:.2f}" for word, probability in sample["words"])
         lines.append(f"  {sample['text']:52} {words}")
@@ -125,6 +126,8 @@ def main() -> None:
         else:
             corpus, packed = on_main_process(accelerator, lambda: own_text(options.checkpoint, folder, pairs))
         results = pretraining_report(options.checkpoint, corpus, accelerator, packed)
+        if accelerator.is_main_process and not packed:
+            results = beside_the_best(results, options.checkpoint, folder)
     accelerator.print(format_results(results))
     if options.output and accelerator.is_main_process:
         options.output.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")

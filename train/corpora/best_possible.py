@@ -4,18 +4,22 @@ A reader who knows every chance, and how words are hidden, weighs each text that
 it is to look like this. It is exact but for four approximations: a false B is drawn from all that the scripts can say,
 not from the documents of a split; the target of a row that chance left without one counts as any other; texts that
 differ from what is seen in over two words more than the nearest one are left out; and it does not know that no
-document comes twice. `python -m toybert.train.corpora.best_possible` prints the table.
+document comes twice. `python -m toybert.train.corpora.best_possible` computes the figures and writes them beside this
+file, where `evaluate` finds them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from datasets import Dataset
 from scipy.stats import entropy
 from tqdm import tqdm
 from transformers import AutoModelForPreTraining
@@ -25,9 +29,12 @@ from toybert.train.corpora.chances import KINDS, Chances, World
 from toybert.train.data.datasets import PretrainDataset
 from toybert.train.data.source import CORPORA
 from toybert.train.data.tables import load_corpus
-from toybert.train.hub.folders import ROOT, load_model, load_tokenizer
+from toybert.train.hub.folders import ROOT, load_config, load_model, load_tokenizer, longest_input
+from toybert.train.measure.baselines import guesses
 from toybert.train.measure.pretraining import content_words, related_documents
 
+STORIES = CORPORA / "stories"
+WRITTEN = Path(__file__).with_name("best_possible.json")
 MISMATCHES = 2  # beyond those of the nearest text
 CHOSEN, HIDDEN, RANDOM, KEPT = 0.15, 0.8, 0.1, 0.1  # how `create_mlm_data` hides words in evaluation
 
@@ -266,57 +273,74 @@ class Targets:
         self.word, self.kind, self.asked = (np.array(column) for column in zip(*found, strict=True))
         self.label = np.tile([True, False], len(dataset) // 2)
 
-    def figures(self, answers: Answers, content: np.ndarray) -> dict[str, float]:
-        """Counts how many of the answers are right, by kind of word; `content` is bool (V,)."""
-        right = answers.words == self.word
-        figures = {"accuracy": right.mean(), "loss": -answers.log_chances.mean()}
-        figures["content_accuracy"] = right[content[self.word]].mean()
-        figures |= {f"{kind}_accuracy": right[self.kind == index].mean() for index, kind in enumerate(KINDS)}
-        for kind, name in PROBES.items():
-            if (chosen := self.asked & (self.kind == KINDS.index(kind))).any():
-                figures[f"{name}_accuracy"] = right[chosen].mean()
-        return {name: float(value) for name, value in figures.items()}
+    def groups(self, content: np.ndarray) -> dict[str, np.ndarray]:
+        """Marks, bool (targets,), the targets of each group that is measured; `content` is bool (V,)."""
+        found = {"": np.ones(len(self.word), dtype=bool), "content_": content[self.word]}
+        found |= {f"{kind}_": self.kind == index for index, kind in enumerate(KINDS)}
+        probes = {f"{name}_": self.asked & found[f"{kind}_"] for kind, name in PROBES.items()}
+        return {**found, **probes}
 
 
-def best_possible(checkpoint: str) -> dict[str, dict[str, float]]:
-    """Measures the best possible reader, and a checkpoint beside it, on the test stories as `evaluate` masks them.
+def best_possible() -> dict[str, dict[str, float]]:
+    """Measures the best possible reader on the test stories as `evaluate` masks them.
 
     Returns:
-        The figures of each by their names; those that begin with `nsp_` or `hard_` are accuracies of next sentences.
+        The figures of the masked words, `mlm`, and of the next sentences, `nsp`, by their names in results.json.
     """
-    tokenizer, rows = load_tokenizer(checkpoint), load_corpus(CORPORA / "stories", ["sentences"], ["test"])["test"]
-    model = load_model(AutoModelForPreTraining, checkpoint)
+    tokenizer, rows = load_tokenizer(ROOT), load_corpus(STORIES, ["sentences"], ["test"])["test"]
     world, vocabulary = World(), tokenizer.get_vocab()
-    reader = Reader(world, vocabulary)
-    test = PretrainDataset(rows["sentences"], tokenizer)
+    reader, test = Reader(world, vocabulary), PretrainDataset(rows["sentences"], tokenizer)
     hard = PretrainDataset(rows["sentences"], tokenizer, related=related_documents(rows))
     targets = Targets(world, test, sorted(vocabulary, key=vocabulary.__getitem__))
-    content, figures = content_words(tokenizer), {}
-    for name in ("best possible", "model"):
+    masked, name = read(reader, test), "best_possible_"
+    right, groups = masked.words == targets.word, targets.groups(content_words(tokenizer))
+    mlm = {f"{group}{name}accuracy": float(right[here].mean()) for group, here in groups.items()}
+    follows = {
+        "": masked.follows,
+        "unmasked_": read(reader, test, hide=False).follows,
+        "hard_": read(reader, hard, hard=True).follows,
+        "hard_unmasked_": read(reader, hard, hard=True, hide=False).follows,
+    }
+    nsp = {f"{group}{name}accuracy": float((said == targets.label).mean()) for group, said in follows.items()}
+    return {"mlm": {f"{name}loss": float(-masked.log_chances.mean()), **mlm}, "nsp": nsp}
 
-        def answers(dataset: PretrainDataset, hard: bool = False, hide: bool = True, name: str = name) -> Answers:
-            return ask(model, dataset, hide) if name == "model" else read(reader, dataset, hard, hide)
 
-        masked = answers(test)
-        figures[name] = targets.figures(masked, content) | {
-            "nsp_accuracy": (masked.follows == targets.label).mean(),
-            "nsp_unmasked_accuracy": (answers(test, hide=False).follows == targets.label).mean(),
-            "hard_accuracy": (answers(hard, hard=True).follows == targets.label).mean(),
-            "hard_unmasked_accuracy": (answers(hard, hard=True, hide=False).follows == targets.label).mean(),
-        }
-    return figures
+def beside_the_best(results: dict[str, Any], checkpoint: str | Path, folder: str | Path) -> dict[str, Any]:
+    """Adds, to a checkpoint's results on the toy stories, the best possible ones and those for each kind of word.
+
+    Results on other text, or of a vocabulary that lacks a word of the stories, are returned as they are.
+    """
+    if Path(folder).resolve() != STORIES.resolve() or "nsp" not in results:
+        return results
+    tokenizer, config = load_tokenizer(checkpoint), load_config(checkpoint)
+    corpus, world, vocabulary = load_corpus(STORIES, ["sentences"], ["train", "test"]), World(), tokenizer.get_vocab()
+    if not {word for words in world.words for word, _ in words} <= vocabulary.keys():
+        return results
+
+    def dataset(rows: Dataset) -> PretrainDataset:
+        return PretrainDataset(rows["sentences"], tokenizer, max_length=longest_input(tokenizer, config))
+
+    training, test = dataset(corpus["train"]), dataset(corpus["test"])
+    words = sorted(vocabulary, key=vocabulary.__getitem__)
+    targets, content = Targets(world, test, words), content_words(tokenizer)
+    frequency, _, between = guesses(training, test)
+    guessed = ask(load_model(AutoModelForPreTraining, checkpoint), test).words
+    best, mlm = json.loads(WRITTEN.read_text(encoding="utf-8")), {}
+    for group, here in targets.groups(content).items():
+        true = targets.word[here]
+        commonest = np.where(np.isin(np.arange(len(words)), true), frequency, 0).argmax()  # of those asked for
+        for name, answers in (("", guessed[here]), ("bigram_", between[here]), ("unigram_", commonest)):
+            mlm[f"{group}{name}accuracy"] = float((true == answers).mean())
+        mlm[f"{group}best_possible_accuracy"] = best["mlm"][f"{group}best_possible_accuracy"]
+    return results | {"mlm": mlm | results["mlm"] | best["mlm"], "nsp": results["nsp"] | best["nsp"]}
 
 
 def main() -> None:
-    """Prints the figures of the best possible reader beside those of a checkpoint."""
-    parser = argparse.ArgumentParser(prog="python -m toybert.train.corpora.best_possible", description=__doc__)
-    parser.add_argument(
-        "checkpoint", nargs="?", default=str(ROOT), help="a folder or Hub id (default: the shipped model)"
-    )
-    figures = best_possible(parser.parse_args().checkpoint)
-    print(f"{'':26}best possible   model")
-    for name, value in figures["best possible"].items():
-        print(f"{name.replace('_', ' '):26}{value:13.3f}{figures['model'][name]:8.3f}")
+    """Computes the figures of the best possible reader, writes them down, and prints them."""
+    argparse.ArgumentParser(prog="python -m toybert.train.corpora.best_possible", description=__doc__).parse_args()
+    text = json.dumps(best_possible(), indent=2) + "\n"
+    WRITTEN.write_text(text, encoding="utf-8")
+    print(text, end="")
 
 
 if __name__ == "__main__":

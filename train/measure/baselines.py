@@ -69,10 +69,9 @@ def commonest_word(training: MaskedDataset, held_out: MaskedDataset) -> float:
     return float((targets == counts.argmax()).mean())
 
 
-def masked_word_baselines(training: MaskedDataset, held_out: MaskedDataset, content: np.ndarray) -> dict[str, float]:
-    """Measures two guesses at the held-out targets: the commonest word, and the likeliest one between the neighbours.
-
-    The "content_" figures count only the targets that `content`, bool (V,), marks (see `content_words`).
+def guesses(training: MaskedDataset, held_out: MaskedDataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns how frequent each word is in training (V,); and, at each held-out target (N,), the true word's id and the
+    likeliest word between its neighbours.
     """
     counts = NeighbourCounts(training)
     truth, between = [], []
@@ -81,12 +80,20 @@ def masked_word_baselines(training: MaskedDataset, held_out: MaskedDataset, cont
         row, column = np.nonzero(batch["labels"].numpy() != IGNORED)
         truth.append(ids[row, column])
         between.append(counts.between(ids[row, column - 1], ids[row, column + 1]))
-    target, guess = np.concatenate(truth), np.concatenate(between)
-    commonest_content = np.where(content, counts.frequency, 0).argmax()
+    return counts.frequency, np.concatenate(truth), np.concatenate(between)
+
+
+def masked_word_baselines(training: MaskedDataset, held_out: MaskedDataset, content: np.ndarray) -> dict[str, float]:
+    """Measures two guesses at the held-out targets: the commonest word, and the likeliest one between the neighbours.
+
+    The "content_" figures count only the targets that `content`, bool (V,), marks (see `content_words`).
+    """
+    frequency, target, guess = guesses(training, held_out)
+    commonest_content = np.where(content, frequency, 0).argmax()
     known = content[target]
     return {
-        "unigram_accuracy": float((target == counts.frequency.argmax()).mean()),
-        "unigram_loss": float(-np.log(counts.frequency[target]).mean()),
+        "unigram_accuracy": float((target == frequency.argmax()).mean()),
+        "unigram_loss": float(-np.log(frequency[target]).mean()),
         "bigram_accuracy": float((target == guess).mean()),
         "content_unigram_accuracy": float((target[known] == commonest_content).mean()),
         "content_bigram_accuracy": float((target[known] == guess[known]).mean()),

@@ -3,15 +3,24 @@
 from collections.abc import Sequence
 from typing import Any
 
+BEST = "best_possible_"  # of a reader who knows all chances
+ON_THE_CARD = ("", "content_", "hard_")  # the other rows are in docs/ only
 # A title, the part of results.json, the rows by their prefixes, the columns by theirs, and what the card's own table
 # calls the last of these, which is the best baseline without a network.
 TABLES = (
-    ("masked words", "mlm", {"": "all", "content_": "content words only"},
-     {"": "ToyBERT", "unigram_": "the commonest word", "bigram_": "the word between its neighbours"},
+    ("masked words", "mlm",
+     {"": "all", "content_": "content words only", "template_": "words of a sentence's template",
+      "choices_": "words chosen where they stand", "slots_": "things that a story comes back to", "names_": "names",
+      "pronouns_": "pronouns", "pronoun_by_its_name_": "hidden pronouns, one name seen in the sentence",
+      "name_in_both_": "hidden names, seen in the other sentence",
+      "template_in_noise_": "words of a template, in noise"},
+     {"": "ToyBERT", BEST: "the best possible", "unigram_": "the commonest word",
+      "bigram_": "the word between its neighbours"},
      "the word between its neighbours"),
     ("next sentence", "nsp", {"": "all", "hard_": "the false one shares a person or the topic"},
-     {"": "ToyBERT", "unmasked_": "... with nothing masked", "length_only_": "length", "word_overlap_": "shared words",
-      "word_pairs_": "all pairs of words"},
+     {"": "ToyBERT", BEST: "the best possible", "unmasked_": "ToyBERT with nothing masked",
+      f"unmasked_{BEST}": "the best possible with nothing masked", "length_only_": "length",
+      "word_overlap_": "shared words", "word_pairs_": "all pairs of words"},
      "a linear model of all pairs of words"),
     ("sentiment", "sentiment", {"": "all"},
      {"": "ToyBERT", "majority_": "the commoner class", "bag_of_words_": "words",
@@ -25,20 +34,28 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
+def shown_share(figures: dict[str, float], name: str) -> str:
+    """Writes one of the figures as a percentage, or nothing if it was not measured."""
+    return percent(figures[name]) if name in figures else ""
+
+
 def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """Formats a table in Markdown."""
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *lines))
 
 
 def best_table(results: dict[str, Any]) -> str:
-    """Sets each accuracy beside that of the best baseline, with the higher of the two in bold."""
+    """Sets each accuracy beside the best baseline's, with the higher of the two in bold, and the best possible one."""
     rows = []
     for title, part, prefixes, columns, best in TABLES:
         for prefix, name in prefixes.items():
+            if prefix not in ON_THE_CARD:
+                continue
             pair = [results[part][f"{prefix}{column}accuracy"] for column in ("", [*columns][-1])]
             ours, its = (f"**{percent(value)}**" if value == max(pair) else percent(value) for value in pair)
-            rows.append((f"... {name}" if prefix else title, ours, f"{its}, {best}"))
-    return markdown(("on held-out text", "ToyBERT", "the best without a network"), rows)
+            most = shown_share(results[part], f"{prefix}{BEST}accuracy")
+            rows.append((f"... {name}" if prefix else title, ours, f"{its}, {best}", most))
+    return markdown(("on held-out text", "ToyBERT", "the best without a network", "the best possible"), rows)
 
 
 def all_tables(results: dict[str, Any]) -> str:
@@ -46,7 +63,7 @@ def all_tables(results: dict[str, Any]) -> str:
     tables = []
     for title, part, prefixes, columns, _ in TABLES:
         rows = [
-            (name, *(percent(results[part][f"{prefix}{column}accuracy"]) for column in columns))
+            (name, *(shown_share(results[part], f"{prefix}{column}accuracy") for column in columns))
             for prefix, name in prefixes.items()
         ]
         tables.append(markdown((title, *columns.values()), rows))
@@ -74,7 +91,8 @@ def blocks(results: dict[str, Any]) -> dict[str, str]:
         f"these, it reaches {percent(mlm['unseen_accuracy'])} on masked words and "
         f"{percent(nsp['unseen_accuracy'])} on next sentences.",
         "losses": f"Held-out losses in nats: masked words {mlm['loss']:.3f} (frequencies alone: "
-        f"{mlm['unigram_loss']:.3f}), next sentence {nsp['loss']:.3f} (chance: 0.693), "
+        f"{mlm['unigram_loss']:.3f}, the best possible: {mlm['best_possible_loss']:.3f}), next sentence "
+        f"{nsp['loss']:.3f} (chance: 0.693), "
         f"sentiment {sentiment['loss']:.3f}.",
         "cost": f"Pre-training took {seconds['pretraining']:.0f} s for {steps['pretraining']:,} steps, and fine-tuning "
         f"{seconds['finetuning']:.0f} s for {steps['finetuning']}, with {results['threads']} threads of a server CPU. "
