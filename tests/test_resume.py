@@ -1,9 +1,12 @@
 """Claims about a run that is interrupted, in any way, at any moment: nothing is lost, and what is left is whole."""
 
 import errno
+import hashlib
+import io
 import json
 import multiprocessing
 import os
+import pickle
 import random
 import resource
 import shutil
@@ -64,6 +67,21 @@ def edit(path: Path, change: Callable[[bytes], bytes]) -> None:
     path.write_bytes(change(path.read_bytes()))
 
 
+def reseal(path: Path, files: Any = None, **contents: bytes) -> None:
+    """Writes files into a checkpoint, and a manifest that has their hashes or other `files`."""
+    manifest = json.loads((path / "manifest.json").read_text())
+    for name, content in contents.items():
+        if ".." not in name:
+            (path / name).write_bytes(content)
+        manifest["files"][name] = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    manifest["files"] = manifest["files"] if files is None else files
+    (path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+
+
+def edit_new(path: Path) -> None:
+    path.write_bytes(b"")
+
+
 FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "missing": (lambda path: (path / "optimizer.bin").unlink(), "it has no optimizer.bin"),
     "short": (lambda path: edit(path / "model.safetensors", lambda old: old[:-1]), "model.safetensors has"),
@@ -73,6 +91,12 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "unsealed": (lambda path: (path / "manifest.json").unlink(), "it has no readable manifest.json"),
     "odd": (lambda path: edit(path / "manifest.json", lambda old: b"[]"), "it has no readable manifest.json"),
+    "deep": (lambda path: edit(path / "manifest.json", lambda old: b"[" * 10**5), "it has no readable manifest.json"),
+    "crafted": (lambda path: reseal(path, files=["a"]), "it has no readable manifest.json"),
+    "unsized": (lambda path: reseal(path, files={"state.json": 3}), "it has no readable manifest.json"),
+    "empty": (lambda path: reseal(path, files={}), "it has model.safetensors, which was not written with it"),
+    "outside": (lambda path: reseal(path, **{"../../run.json": b"{}"}), "it has no ../../run.json"),
+    "added": (lambda path: edit_new(path / "more.bin"), "it has more.bin, which was not written with it"),
     "foreign": (
         lambda path: edit(path / "manifest.json", lambda old: old.replace(b'"run": "', b'"run": "0')),
         "it belongs to a run of another configuration",
@@ -93,6 +117,39 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(
     assert f"resuming from {before}" in said
     assert_same_run(begun, whole)
     assert checkpoint.fault_of(last, begun) is None  # it was written anew
+
+
+class Planted:
+    """An object that leaves a file behind when somebody unpickles it."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("write", [pickle.dump, torch.save])
+def test_nothing_that_is_planted_in_a_checkpoint_is_run(
+    begun: Path, stories: str, tmp_path: Path, write: Callable[..., None]
+) -> None:
+    """In each of its files and in some that accelerate would look for, with a manifest that fits."""
+    mark, content = tmp_path / "mark", io.BytesIO()
+    write({"step": Planted(mark), "state": {}}, content)
+    before, last = checkpoints(begun)
+    shutil.rmtree(before)
+    names = {path.name for path in last.iterdir()} - {"manifest.json"}
+    assert {"model.safetensors", "optimizer.bin", "random_states_0.pkl", "state.json"} <= names
+    for name in [*names, "custom_checkpoint_0.pkl", "scaler.pt", "pytorch_model.bin", ".metadata"]:
+        reseal(Path(shutil.copytree(last, last.with_name("step-0000099"))), **{name: content.getvalue()})
+        shutil.move(last, tmp_path / "aside")
+        with pytest.raises(ValueError, match="none of the 1 checkpoints"):
+            pretrain(begun, stories, resume=True)
+        assert not mark.exists(), name
+        shutil.rmtree(last.with_name("step-0000099"))
+        shutil.move(tmp_path / "aside", last)
+    pickle.loads(pickle.dumps(Planted(mark)))
+    assert mark.exists()  # what was planted does work
 
 
 def test_a_run_without_a_whole_checkpoint_is_not_begun_again(begun: Path, stories: str) -> None:

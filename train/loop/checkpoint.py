@@ -1,21 +1,27 @@
-"""Checkpoints that are whole or absent: written elsewhere, flushed to the disk, renamed, and checked before use."""
+"""Checkpoints that are whole or absent: written elsewhere, flushed to the disk, renamed, and checked before use.
+
+They hold JSON, safetensors, and torch's files of plain numbers: none that could run code when it is read.
+"""
 
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import load
+from safetensors import safe_open
 from torch import nn
 
 from toybert.train.data.source import digest
 
 RECORD = "run.json"  # in the run's folder: its configuration
 MANIFEST = "manifest.json"  # in a checkpoint, written last: which files belong to it
+STATE = "state.json"  # in a checkpoint: how far the run is, and where it goes on in its text
 KEPT = 2  # how many of the newest checkpoints stay on the disk
 
 
@@ -48,10 +54,13 @@ def read_record(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder / RECORD} is no record of a run: begin a new run") from error
 
 
-def save_checkpoint(accelerator: Accelerator, model: nn.Module, step: int, folder: Path) -> None:
+def save_checkpoint(
+    accelerator: Accelerator, model: nn.Module, step: int, folder: Path, parts: Sequence[Any] = ()
+) -> None:
     """Saves all that a resume needs, if all weights are finite, and deletes all but the newest `KEPT` checkpoints.
 
-    If it can't be written, no part of it is left, and earlier checkpoints stay as they were.
+    `parts` are what has a `state_dict` of its own, of numbers and text. If the checkpoint can't be written, no part of
+    it is left, and earlier checkpoints stay as they were.
     """
     # FSDP spreads the weights over the processes.
     weights = [weight.to_local() if hasattr(weight, "to_local") else weight for weight in model.parameters()]
@@ -64,8 +73,10 @@ def save_checkpoint(accelerator: Accelerator, model: nn.Module, step: int, folde
     accelerator.wait_for_everyone()
     try:
         accelerator.save_state(str(unfinished))
+        states = [part.state_dict() for part in parts]  # on all processes: they bring their states together
         accelerator.wait_for_everyone()
         if accelerator.is_main_process:
+            write_whole(unfinished / STATE, states)
             seal(unfinished, folder)
             shutil.rmtree(final, ignore_errors=True)
             os.replace(unfinished, final)
@@ -93,20 +104,40 @@ def fault_of(checkpoint: Path, folder: Path) -> str | None:
     """Returns what is wrong with a checkpoint of the run in a folder, or None if it is whole."""
     try:
         manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
-        run, files = manifest["run"], manifest["files"]
-    except (OSError, ValueError, LookupError, TypeError):
+        run, files = manifest["run"], {name: (each["size"], each["sha256"]) for name, each in manifest["files"].items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return f"it has no readable {MANIFEST}"
     if run != digest(folder / RECORD):
         return "it belongs to a run of another configuration"
-    for name, expected in files.items():
+    found = {path.relative_to(checkpoint).as_posix() for path in checkpoint.rglob("*") if path.is_file()} - {MANIFEST}
+    if added := sorted(found - files.keys()):
+        return f"it has {added[0]}, which was not written with it"
+    for name in sorted({STATE, *files}):
         path = checkpoint / name
-        if not path.is_file():
+        if name not in found:
             return f"it has no {name}"
-        if path.stat().st_size != expected["size"]:
-            return f"{name} has {path.stat().st_size:,} bytes instead of {expected['size']:,}"
-        if digest(path) != expected["sha256"]:
+        size, sha256 = files.get(name, (None, None))
+        if path.stat().st_size != size:
+            return f"{name} has {path.stat().st_size:,} bytes instead of {size:,}"
+        if digest(path) != sha256:
             return f"{name} is not what was written"
+        if not is_data(path):
+            return f"{name} holds something else than data, and reading it could run code"
     return None
+
+
+def is_data(path: Path) -> bool:
+    """Tells whether a file of a checkpoint can be read without running code that is in it."""
+    try:
+        if path.suffix == ".json":
+            json.loads(path.read_text(encoding="utf-8"))
+        elif path.suffix == ".safetensors":
+            safe_open(path, "pt")
+        else:
+            load(path, map_location="cpu", mmap=True)  # tensors and numbers alone, and these are not even copied
+    except Exception:  # each has several errors for what it refuses
+        return False
+    return not path.name.startswith(("custom_checkpoint", "."))  # which accelerate and torch would unpickle
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -114,13 +145,19 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(path for path in (folder / "checkpoints").glob("step-*") if path.suffix != ".unfinished")
 
 
-def load_checkpoint(accelerator: Accelerator, folder: Path) -> None:
-    """Restores the newest whole checkpoint of a run; a run without any checkpoint starts from the beginning."""
+def load_checkpoint(accelerator: Accelerator, folder: Path, parts: Sequence[Any]) -> None:
+    """Restores the newest whole checkpoint of a run; a run without any checkpoint starts from the beginning.
+
+    `parts` are those that were saved, in the same order.
+    """
     found = checkpoints(folder)
     for checkpoint in reversed(found):
         if not (fault := fault_of(checkpoint, folder)):
             accelerator.print(f"resuming from {checkpoint}")
             accelerator.load_state(str(checkpoint))
+            states = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
+            for part, state in zip(parts, states, strict=True):
+                part.load_state_dict(state)
             return
         accelerator.print(f"passing over {checkpoint}: {fault}")
     if found:

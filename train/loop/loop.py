@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,9 +70,9 @@ def train(
     divisor = batches.accumulation * accelerator.num_processes
     schedulers = make_schedulers(optimizers, options.schedule, round(options.warmup_ratio * total_steps), total_steps)
     progress, meter = Progress(), Meter(accelerator, max(1, total_steps // 100), folder)
-    accelerator.register_for_checkpointing(progress, meter, batches, *schedulers)
+    parts = (progress, meter, batches, *schedulers)
     set_seed(options.seed, device_specific=True)  # processes drop out different units
-    begin(options, accelerator)
+    begin(options, accelerator, parts)
 
     def is_done() -> bool:
         return progress.epoch == options.epochs or (best is not None and best.is_over(progress.validation))
@@ -102,7 +102,7 @@ def train(
                     progress.train.append(entry)
                     report(accelerator, bar, "train", entry, options.epochs)
                 if options.checkpoint_every and progress.step % options.checkpoint_every == 0:
-                    save_checkpoint(accelerator, model, progress.step, folder)
+                    save_checkpoint(accelerator, model, progress.step, folder, parts)
             progress.epoch, progress.batch = progress.epoch + 1, 0
             figures = {"step": progress.step, "epoch": progress.epoch, **evaluate(model)}
             progress.validation.append(figures)
@@ -111,15 +111,15 @@ def train(
             if best:
                 best.keep(accelerator, model, progress.validation)
             if not options.checkpoint_every or is_done():
-                save_checkpoint(accelerator, model, progress.step, folder)
+                save_checkpoint(accelerator, model, progress.step, folder, parts)
     return progress
 
 
-def begin(options: LoopOptions, accelerator: Accelerator) -> None:
-    """Loads the last checkpoint of a resumed run or records a new run's configuration, and starts the tracker."""
+def begin(options: LoopOptions, accelerator: Accelerator, parts: Sequence[Any]) -> None:
+    """Loads a resumed run's last checkpoint, or records a new run's configuration, and starts the tracker."""
     folder = Path(options.output_dir)
     if options.resume:
-        load_checkpoint(accelerator, folder)
+        load_checkpoint(accelerator, folder, parts)
     elif accelerator.is_main_process:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / RECORD, {**configuration(options, accelerator), "repo_id": options.repo_id})

@@ -176,8 +176,11 @@ def make_accelerator(options: LoopOptions) -> Accelerator:
             f"{started} processes were started, but accelerate joined {accelerator.num_processes}: "
             "set ACCELERATE_USE_CPU=true if they are to share a CPU"
         )
-    if accelerator.distributed_type == DistributedType.FSDP and options.muon_learning_rate:
-        raise ValueError("Muon needs whole matrices, and FSDP shards them: give --muon-learning-rate 0")
+    if accelerator.distributed_type == DistributedType.FSDP:
+        if options.muon_learning_rate:
+            raise ValueError("Muon needs whole matrices, and FSDP shards them: give --muon-learning-rate 0")
+        if accelerator.state.fsdp_plugin.state_dict_type.name != "FULL_STATE_DICT":
+            raise ValueError("torch pickles sharded checkpoints: set fsdp_state_dict_type to FULL_STATE_DICT")
     set_seed(options.seed)
     return accelerator
 
