@@ -1,10 +1,14 @@
 """Claims about conversion: what a BERT knows it knows as a ToyBERT, and the reverse, down to the last bit."""
 
+import errno
 import json
 import pickle
 import random
+import re
 import shutil
+import time
 import unicodedata
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -19,7 +23,8 @@ from transformers import AutoConfig, AutoModelForPreTraining, AutoTokenizer, Ber
 from toybert.tokenization_toybert import SPECIAL_TOKENS, ToyBertTokenizer
 from toybert.train import convert as script
 from toybert.train.convert import convert
-from toybert.train.hub.folders import save_hub_folder
+from toybert.train.hub.folders import SIZES as SIZES_OF_CONFIG
+from toybert.train.hub.folders import load_tokenizer, save_hub_folder
 from toybert.train.hub.stock import save_stock_tokenizer
 
 SIZES = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
@@ -252,8 +257,8 @@ def test_what_is_no_part_of_bert_is_left_out_and_named(tmp_path, monkeypatch, ca
         ({"add_cross_attention": True}, "add_cross_attention is True"),
         ({"hidden_act": "relu"}, "hidden_act .* 'relu'"),
         ({"model_type": "roberta"}, "model_type is 'roberta'"),
-        ({"model_type": None}, "model_type is None"),
-        ({"num_hidden_layers": 3}, r"BertForPreTraining.* bert\.encoder\.layer\.2"),
+        ({"model_type": None, "type_vocab_size": None}, "model_type is None"),
+        ({"num_hidden_layers": 3}, r"config\.json says num_hidden_layers 3, but its weights have 2"),
         ({"num_hidden_layers": 1}, r"bert\.encoder\.layer\.1\..* num_hidden_layers 1"),
         ({"vocab_size": 60}, r"word_embeddings\.weight .*\(50, 32\).*\(60, 32\)"),
         ({"vocab_size": "big"}, "vocab_size"),
@@ -387,6 +392,84 @@ def test_an_index_that_leads_nowhere_is_named(text, tmp_path):
     (tmp_path / "bert" / "model.safetensors.index.json").write_text(text, encoding="utf-8")
     with pytest.raises((ValueError, OSError), match=r"index\.json|gone\.safetensors"):
         convert(tmp_path / "bert", tmp_path / "toybert")
+
+
+@pytest.mark.parametrize("pickled", [False, True])
+@pytest.mark.parametrize("name", SIZES_OF_CONFIG)
+def test_a_size_that_the_weights_do_not_have_is_refused_at_once(name, pickled, tmp_path):
+    make_bert(tmp_path / "bert")
+    if pickled:
+        torch.save(load_file(tmp_path / "bert" / "model.safetensors"), tmp_path / "bert" / "pytorch_model.bin")
+        (tmp_path / "bert" / "model.safetensors").unlink()
+    for value in (1500, 10**9) if name == "num_hidden_layers" else (10**9,):
+        change_config(tmp_path / "bert", **{name: value})
+        began = time.perf_counter()
+        with pytest.raises(ValueError, match=rf"{name} {value}|layers"):
+            convert(tmp_path / "bert", tmp_path / "toybert")
+        assert time.perf_counter() - began < 2
+
+
+def test_an_early_bert_without_its_type_is_read(tmp_path):
+    make_bert(tmp_path / "bert", "Model")
+    change_config(tmp_path / "bert", model_type=None, architectures=None, pad_token_id=None)
+    make_bert(tmp_path / "again", "Model")
+    expected = answers(tmp_path / "again", "Model")
+    convert(tmp_path / "bert", tmp_path / "toybert")
+    found = answers(tmp_path / "toybert", "Model", trust_remote_code=True)
+    torch.testing.assert_close(found.last_hidden_state, expected.last_hidden_state)
+
+
+def test_a_tokenizer_of_more_tokens_than_the_model_is_refused(tmp_path):
+    folder = make_checkpoint(tmp_path / "toybert")
+    tokenizer = load_tokenizer(folder)
+    tokenizer.add_tokens(["one more"])
+    tokenizer.save_pretrained(folder)
+    with pytest.raises(ValueError, match=rf"{len(tokenizer)} tokens, its model {len(tokenizer) - 1}"):
+        convert(folder, tmp_path / "bert")
+
+
+def test_a_vocabulary_with_a_byte_order_mark_is_refused(tmp_path):
+    make_bert(tmp_path / "bert")
+    words = [*SPECIAL_TOKENS, *WORDS]
+    (tmp_path / "bert" / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8-sig")
+    with pytest.raises(ValueError, match=r"vocab\.txt begins with a byte-order mark"):
+        convert(tmp_path / "bert", tmp_path / "toybert")
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_what_is_nested_without_end_is_named(name, tmp_path):
+    folder = make_checkpoint(tmp_path / "toybert")
+    (folder / name).write_text("[" * 10**5, encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"{re.escape(name)} can't be read"):
+        convert(folder, tmp_path / "bert")
+
+
+@pytest.mark.parametrize("limit", ["x", -1, 0, [3]])
+def test_a_limit_that_is_no_number_of_tokens_is_refused(limit, tmp_path):
+    folder = make_checkpoint(tmp_path / "toybert")
+    settings = read(folder / "tokenizer_config.json") | {"model_max_length": limit}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"model_max_length|tokenizer"):
+        convert(folder, tmp_path / "bert")
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_disk_that_fills_up_leaves_nothing_and_the_next_try_succeeds(there, tmp_path, monkeypatch):
+    folder, target = make_checkpoint(tmp_path / "toybert"), tmp_path / "bert"
+    if there:
+        target.mkdir()
+    with monkeypatch.context() as patch:
+        full = OSError(errno.ENOSPC, "No space left on device")
+        patch.setattr("toybert.train.convert.save_torch_state_dict", MagicMock(side_effect=full))
+        with pytest.raises(OSError, match="could not write .*bert: .*No space left"):
+            convert(folder, target)
+    assert sorted(path.name for path in tmp_path.iterdir()) == (["bert", "toybert"] if there else ["toybert"])
+    (tmp_path / ".bert.unfinished" / "bert").mkdir(parents=True)  # as a killed process leaves it
+    (tmp_path / ".bert.unfinished" / "bert" / "config.json").write_text("{}", encoding="utf-8")
+    convert(folder, target)
+    assert (target / "model.safetensors").is_file()
+    assert not (tmp_path / ".bert.unfinished").exists()
+    assert "# bert" in (target / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kept", [0, 4, 1000], ids=["empty", "torn head", "torn"])
@@ -569,11 +652,21 @@ def test_a_part_that_was_replaced_is_in_the_stock_tokenizer_too(part, value, tmp
         assert theirs.decode(ours(text)["input_ids"]) == ours.decode(ours(text)["input_ids"])
 
 
-@pytest.mark.parametrize("words", [["cat", "cats", "##s"], ["cat", "a" * 101]], ids=["pieces", "long"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["cat", "cats", "##s"],
+        ["cat", "a" * 101],
+        ["cat", "a\nb", "cats"],
+        ["cat", "cat ", "cats"],
+        ["cat", "a\x85", "b"],
+    ],
+    ids=["pieces", "long", "two lines", "space", "another line break"],
+)
 def test_words_that_bert_would_read_otherwise_stay_a_plain_list(words, tmp_path):
     ours = make_tokenizer(words)
     theirs = stock(ours, tmp_path / "stock")
-    for text in ("cat cats catss ##s", "a" * 101 + " cat"):
+    for text in ("cat cats catss ##s b", "a" * 101 + " cat"):
         assert theirs(text)["input_ids"] == ours(text)["input_ids"]
 
 

@@ -6,20 +6,24 @@ import json
 import os
 import pickle
 import pickletools
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 import torch
 from helpers import CODE, ROOT, SMALL, make_checkpoint, run_alone
 from test_loading import make_corpora
-from transformers import BertConfig
+from transformers import AutoModelForPreTraining, BertConfig, BertModel
 
-from toybert.train import cli, convert
-from toybert.train.hub.push import UPLOADED
+from toybert.train import cli, convert, publish
+from toybert.train.hub.folders import load_config, load_model, load_tokenizer
+from toybert.train.hub.push import UPLOADED, push
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 from toybert.train.publish import published_files
 
@@ -326,3 +330,76 @@ def test_the_payload_would_run_if_it_were_unpickled(tmp_path):
     script = f"import pickle; pickle.loads({pickle.dumps(Payload(tmp_path / 'marker'))!r})"
     subprocess.run([sys.executable, "-c", script], check=True)
     assert (tmp_path / "marker").exists()
+
+
+def rewritten(path, **changes):
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
+
+
+ELSEWHERE = ["other/code--modeling_toybert.ToyBertModel", "../modeling_toybert.ToyBertModel", "more.ToyBertModel", "x"]
+FOREIGN = [
+    *(("config.json", {"auto_map": {"AutoConfig": entry}}) for entry in ELSEWHERE),
+    *(("tokenizer_config.json", {"auto_map": {"AutoTokenizer": [None, entry]}}) for entry in ELSEWHERE),
+    ("tokenizer_config.json", {"auto_map": [ELSEWHERE[0], None]}),  # as old versions wrote it
+    ("config.json", {"attn_implementation": "other/kernel"}),
+    ("config.json", {"_attn_implementation": "other/kernel@main"}),
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), FOREIGN)
+def test_code_from_elsewhere_is_refused_and_named(tmp_path, name, changes):
+    folder = make_checkpoint(tmp_path / "checkpoint")
+    rewritten(folder / name, **changes)
+    for load in (load_config, load_tokenizer, partial(load_model, AutoModelForPreTraining)):
+        with pytest.raises(ValueError, match=f"{name} .*{re.escape(str(changes).split(chr(39))[-2])}"):
+            load(folder)
+
+
+@pytest.fixture
+def bert(tmp_path):
+    """Makes a stock BERT with what sentence-transformers adds, and a file outside it."""
+    (tmp_path / "secret.json").write_text('{"secret": 1}', encoding="utf-8")
+    config = BertConfig(vocab_size=20, architectures=["BertModel"], **SMALL)
+    BertModel(config).save_pretrained(tmp_path / "bert")
+    (tmp_path / "bert" / "1_Pooling").mkdir()
+    return tmp_path / "bert"
+
+
+@pytest.mark.parametrize("name", ["1_Pooling/config.json", "modules.json", "tokenizer_config.json", "vocab.txt"])
+def test_a_link_that_leads_out_of_the_source_is_not_followed(bert, tmp_path, name):
+    (bert / name).symlink_to(tmp_path / "secret.json")
+    with pytest.raises(ValueError, match=f"{name} leads out of .*secret.json"):
+        convert.convert(bert, tmp_path / "converted")
+    assert not (tmp_path / "converted").exists()
+
+
+def test_an_index_that_leads_out_of_the_source_is_not_followed(bert, tmp_path):
+    shutil.move(bert / "model.safetensors", tmp_path / "model.safetensors")
+    index = {"weight_map": {"embeddings.word_embeddings.weight": "../model.safetensors"}}
+    (bert / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    with pytest.raises(ValueError, match="leads out of"):
+        convert.convert(bert, tmp_path / "converted")
+
+
+def test_the_links_of_the_hubs_cache_are_followed(bert, tmp_path):
+    cache = tmp_path / "models--me--bert"
+    snapshot = cache / "snapshots" / "0123"
+    shutil.copytree(bert, cache / "blobs")
+    snapshot.mkdir(parents=True)
+    for path in (cache / "blobs").iterdir():
+        if path.is_file():
+            (snapshot / path.name).symlink_to(Path("..", "..", "blobs", path.name))
+    assert convert.convert(snapshot, tmp_path / "converted") == []
+
+
+def test_a_link_that_leads_out_of_a_folder_is_not_uploaded(tmp_path, monkeypatch):
+    (tmp_path / "secret").write_text("secret", encoding="utf-8")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "README.md").symlink_to(tmp_path / "secret")
+    monkeypatch.setattr("toybert.train.hub.push.HfApi", lambda: MagicMock(whoami=lambda: {"name": "me"}))
+    with pytest.raises(OSError, match=r"README\.md leads out of"):
+        push(tmp_path / "run", "me/toybert")
+    monkeypatch.setattr(publish, "ROOT", tmp_path / "run")
+    monkeypatch.setattr(publish, "git", lambda *words: ["README.md"])
+    with pytest.raises(ValueError, match=r"README\.md leads out of"):
+        published_files()

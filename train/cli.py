@@ -142,13 +142,14 @@ def run(main: Callable[[], Any]) -> None:
             torch.distributed.destroy_process_group()
     except KeyboardInterrupt as interruption:  # a training run's message names its last checkpoint
         sys.exit(str(interruption) or "interrupted")
-    except Exception as error:
-        if debug:
+    except BaseException as error:
+        # A panic of the tokenizers, as over a pattern that takes too long, is no Exception.
+        if debug or not (isinstance(error, Exception) or type(error).__name__ == "PanicException"):
             raise
         sys.exit(f"error: {sentence(error)}")
 
 
-def sentence(error: Exception) -> str:
+def sentence(error: BaseException) -> str:
     """Describes an error in one line; a ValueError or an OSError is one that the user can fix."""
     # These two are ValueErrors that name no file; those that a user can fix were caught earlier, to name it.
     unnamed = isinstance(error, (json.JSONDecodeError, UnicodeError))

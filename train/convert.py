@@ -3,7 +3,10 @@
 It runs only this package's code: the source's configuration, tensors and tokenizer are read as data.
 """
 
+import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +17,11 @@ from toybert.train import cli
 from toybert.train.hub import folders, names, stock
 from toybert.train.hub.card import write_conversion_card
 from toybert.train.hub.folders import CODE, ROOT
+from toybert.train.loop.checkpoint import flush
 
 SETTINGS = ("config.json", "*token*.json", "vocab.txt", *stock.POOLING)
 WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", f"{stock.MODULES}/model.safetensors")
+EARLY = {"hidden_size", "num_hidden_layers", "type_vocab_size"}  # a first BERT's config.json has no model_type
 PICKLED = ("pytorch_model*.bin", "pytorch_model.bin.index.json", f"{stock.MODULES}/pytorch_model.bin")
 
 
@@ -33,9 +38,11 @@ def fetch(source: str | Path, revision: str | None) -> Path:
 
 def read_config(folder: Path, source: str | Path) -> Any:
     """Reads a configuration: BERT's with the library's class, ToyBERT's with this package's."""
-    kind = folders.read_json(folder / "config.json").get("model_type")
+    settings = folders.read_json(folder / "config.json")
+    kind = settings.get("model_type", "bert" if settings.keys() >= EARLY else None)
     if kind not in ("bert", "toybert"):
         raise ValueError(f"model_type is {kind!r}, and only 'bert' and 'toybert' can be converted")
+    folders.check_sizes(folder)
     with folders.reading(f"the configuration of {source}"):
         return (type(folders.load_config(ROOT)) if kind == "toybert" else BertConfig).from_pretrained(folder)
 
@@ -59,6 +66,8 @@ def convert(source: str | Path, target: str | Path, revision: str | None = None)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(f"{target} is not empty: name a new folder")
     folder = fetch(source, revision)
+    for path in (path for pattern in (*SETTINGS, *WEIGHTS, *PICKLED) for path in folder.glob(pattern)):
+        folders.within(path, folder)
     old = read_config(folder, source)
     to_bert = old.model_type == "toybert"
     tensors = names.current_names(stock.load_tensors(folder))
@@ -70,18 +79,39 @@ def convert(source: str | Path, target: str | Path, revision: str | None = None)
     bert_config = new if to_bert else old
     left_out = names.check_tensors(tensors, bert_config, to_bert, source, kind)
     tokenizer, modules = stock.load_foreign_tokenizer(folder, bert_config), stock.load_modules(folder)
-
-    target.mkdir(parents=True, exist_ok=True)  # the source has passed all checks by now
-    new.save_pretrained(target)
-    save_torch_state_dict(names.translate(tensors, new, to_bert), target)
     if tokenizer:
+        folders.check_vocabulary(tokenizer, new, source)
         tokenizer.model_max_length = folders.longest_input(tokenizer, new)  # a folder with only vocab.txt has no limit
-        stock.save_stock_tokenizer(tokenizer, target)
-    for name in () if to_bert else CODE:
-        shutil.copyfile(ROOT / name, target / name)
-    stock.copy_modules(folder, target, modules)
-    write_conversion_card(target, source, revision, new, left_out)
+
+    with made_whole(target) as unfinished:  # the source has passed all checks by now
+        new.save_pretrained(unfinished)
+        save_torch_state_dict(names.translate(tensors, new, to_bert), unfinished)
+        if tokenizer:
+            stock.save_stock_tokenizer(tokenizer, unfinished)
+        for name in () if to_bert else CODE:
+            shutil.copyfile(ROOT / name, unfinished / name)
+        stock.copy_modules(folder, unfinished, modules)
+        write_conversion_card(unfinished, source, revision, new, left_out)
     return left_out
+
+
+@contextmanager
+def made_whole(target: Path) -> Iterator[Path]:
+    """Lends a folder of the target's name, and puts it in the target's place once all is in it; else, nothing is."""
+    beside = target.resolve().with_name(f".{target.resolve().name}.unfinished")
+    shutil.rmtree(beside, ignore_errors=True)  # of a run that was killed
+    try:
+        (beside / target.name).mkdir(parents=True)
+        yield beside / target.name
+        for path in (beside / target.name).rglob("*"):
+            flush(path)
+        if target.is_dir():
+            target.rmdir()
+        os.replace(beside / target.name, target)
+    except Exception as error:  # torch and safetensors have their own errors for a full disk
+        raise OSError(f"could not write {target}: {' '.join(str(error).split())}") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def main() -> None:

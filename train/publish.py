@@ -7,7 +7,7 @@ from huggingface_hub.utils import validate_repo_id
 
 from toybert.train import cli
 from toybert.train.cli import option
-from toybert.train.hub.folders import ROOT, read_json
+from toybert.train.hub.folders import ROOT, read_json, within
 from toybert.train.hub.push import push
 from toybert.train.release import read_pages, refresh
 
@@ -42,7 +42,7 @@ def published_files() -> dict[str, int]:
     names = git("ls-files")
     if not names:  # the folder lies in the checkout of another project
         raise FileNotFoundError(f"git tracks no files in {ROOT} to upload: add and commit them")
-    return {name: (ROOT / name).stat().st_size for name in names}
+    return {name: within(ROOT / name, ROOT).stat().st_size for name in names}
 
 
 def check_pages() -> None:

@@ -1,7 +1,9 @@
 """Loads checkpoints from a folder or the Hub, and saves a model as a folder that loads anywhere."""
 
+import contextlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,10 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import snapshot_download
+from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 
 ROOT = Path(__file__).resolve().parents[2]  # the repository's root: the shipped model and its code
 CODE = ("configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert.py")
+
+
+SIZES = (
+    "num_hidden_layers", "num_labels", "vocab_size", "hidden_size", "intermediate_size", "num_attention_heads",
+    "max_position_embeddings", "type_vocab_size",
+)  # fmt: skip
+MOST, MOST_LAYERS = 10**6, 1000  # for a folder whose weights don't say
 
 
 @contextmanager
@@ -27,7 +37,9 @@ def reading(what: str | Path) -> Iterator[None]:
         if error.filename or str(what).rpartition(" of ")[2] in str(error):
             raise
         raise OSError(f"{what} can't be read: {error}") from error
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of the tokenizers is no Exception
         raise ValueError(f"{what} can't be read ({type(error).__name__}: {error})") from error
 
 
@@ -54,25 +66,69 @@ def check_checkpoint(source: str | Path, revision: str | None = None) -> None:
         raise FileNotFoundError(f"{source} is no checkpoint: {reason}")
 
 
-def pinned(checkpoint: str, revision: str | None) -> str:
-    """Returns a checkpoint as it is; with a revision, downloads that commit, tag or branch and returns its folder."""
-    if not revision:
-        return checkpoint
+def pinned(checkpoint: str | Path, revision: str | None = None) -> str:
+    """Returns a folder as it is; downloads a Hub id's commit, tag or branch (default: main) and returns its folder."""
     check_checkpoint(checkpoint, revision)
+    if not is_hub_id(checkpoint):
+        return str(checkpoint)
     loaded = [*CODE, "*.json", "vocab.txt", "*.safetensors"]
-    return snapshot_download(checkpoint, revision=revision, allow_patterns=loaded)
+    with reading(f"the files of {checkpoint}"):
+        return snapshot_download(str(checkpoint), revision=revision, allow_patterns=loaded)
 
 
-def locate(folder: str | Path) -> tuple[str, dict[str, Any]]:
-    """Returns what from_pretrained needs to find a checkpoint.
+def check_code(folder: Path) -> None:
+    """Refuses a checkpoint that takes code from anywhere but its own folder's three files."""
+    for name in ("config.json", "tokenizer_config.json"):
+        settings = read_json(folder / name) if (folder / name).is_file() else {}
+        named = settings.get("auto_map") or {}
+        classes = [*named.values()] if isinstance(named, dict) else [named]
+        classes = [each for entry in classes for each in (entry if isinstance(entry, list) else [entry])]
+        for each in classes:
+            if each is not None and f"{str(each).rpartition('.')[0]}.py" not in CODE:
+                raise ValueError(f"{folder / name} takes code from {each!r}: only {', '.join(CODE)} beside it are run")
+        for name_in_file in ("attn_implementation", "_attn_implementation"):
+            if (kernel := settings.get(name_in_file)) not in (None, "sdpa", "eager"):
+                raise ValueError(f"{folder / name} wants {kernel!r} for attention: only sdpa and eager are run")
+
+
+def check_sizes(folder: Path) -> None:
+    """Refuses a configuration with larger sizes than its weights have, before anything is made of that size."""
+    settings = read_json(folder / "config.json")
+    shapes: dict[str, list[int]] = {}
+    for path in folder.glob("*.safetensors"):
+        with contextlib.suppress(SafetensorError, OSError), safe_open(path, "pt") as file:  # found when they are loaded
+            shapes |= {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118 (no mapping)
+    layers = {int(number) for name in shapes for number in re.findall(r"layers?\.(\d+)\.", name)}
+    width = max((size for shape in shapes.values() for size in shape), default=MOST)
+    for name in SIZES:
+        most = (len(layers) if shapes else MOST_LAYERS) if name == "num_hidden_layers" else width
+        value = settings.get(name, 0)
+        if not isinstance(value, int) or value > most:
+            found = "its weights have" if shapes else "at most"
+            raise ValueError(f"{folder / 'config.json'} says {name} {value!r}, but {found} {most:,}")
+
+
+def within(path: Path, folder: Path) -> Path:
+    """Returns a path in a folder, and refuses one that leads out of it; the Hub's cache may link to its own files."""
+    real, root = path.resolve(), folder.resolve()
+    blobs = root.parent.parent / "blobs"
+    if real.is_relative_to(root) or (root.parent.name == "snapshots" and real.is_relative_to(blobs)):
+        return path
+    raise ValueError(f"{path} leads out of {folder}, to {real}: put a copy there if you want it")
+
+
+def locate(checkpoint: str | Path) -> tuple[str, dict[str, Any]]:
+    """Returns what from_pretrained needs to find a checkpoint, in a folder.
 
     A local folder without code, such as the repository's `sentiment`, is loaded as a subfolder of the one that has it.
     """
-    check_checkpoint(folder)
+    folder = pinned(checkpoint)
     inside, path = "", Path(folder).resolve()
-    if path.is_dir() and not (path / CODE[1]).exists() and (path.parent / CODE[1]).exists():
-        inside, folder = path.name, path.parent
-    return str(folder), {"subfolder": inside, "trust_remote_code": True}
+    check_code(path)
+    check_sizes(path)
+    if not (path / CODE[1]).exists() and (path.parent / CODE[1]).exists():
+        inside, folder = path.name, str(path.parent)
+    return folder, {"subfolder": inside, "trust_remote_code": True}
 
 
 def load_config(folder: str | Path, **changes: Any) -> Any:
@@ -116,7 +172,10 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerBase, config: Any, folder: st
 
 def longest_input(tokenizer: PreTrainedTokenizerBase, config: Any) -> int:
     """Returns how many tokens an input may have: the tokenizer's limit or the model's, whichever is less."""
-    return min(tokenizer.model_max_length, config.max_position_embeddings)
+    limit = tokenizer.model_max_length
+    if not isinstance(limit, (int, float)) or not limit >= 1:
+        raise ValueError(f"model_max_length in tokenizer_config.json is {limit!r}, not a number of tokens")
+    return int(min(limit, config.max_position_embeddings))
 
 
 def save_hub_folder(

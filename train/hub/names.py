@@ -136,6 +136,9 @@ def check_tensors(
     """
     least, most = kind or "Model", kind if kind in TASKS else "ForPreTraining"
     layers = config.num_hidden_layers
+    found = {int(layer[1]) for name in tensors if (layer := LAYER.match(name))}
+    if len(found) < layers:  # before a model of so many layers is made
+        raise ValueError(f"{source} is not complete: it has {len(found)} of the {layers:,} layers of its config.json")
     ours = {theirs: ours for ours, theirs in pairs_of_names(layers).items()} if to_bert else {}
     optional = {SECOND_BIAS} | ({"cls.predictions.decoder.weight"} if config.tie_word_embeddings else set())
     for name in shapes_of(least, config):

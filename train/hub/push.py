@@ -5,7 +5,7 @@ from pathlib import Path
 
 from huggingface_hub import CommitOperationAdd, HfApi
 
-from toybert.train.hub.folders import CODE
+from toybert.train.hub.folders import CODE, within
 
 SETTINGS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 # What `push` uploads from the folder of a run.
@@ -34,7 +34,7 @@ def push(folder: Path, repo_id: str, patterns: Sequence[str] = UPLOADED, private
     try:
         print(f"logged in as {api.whoami()['name']}")
         api.create_repo(repo_id, private=private or None, exist_ok=True)
-        paths = sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file())
+        paths = sorted(within(path, folder) for pattern in patterns for path in folder.glob(pattern) if path.is_file())
         added = [CommitOperationAdd(path.relative_to(folder).as_posix(), path) for path in paths]
         # upload_folder repeats a failed commit for minutes and then uploads in parts: that can leave half a repository.
         url = api.create_commit(repo_id, added, commit_message="Upload ToyBERT")

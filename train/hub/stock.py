@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from transformers import AutoTokenizer, BertConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.models.bert import BertTokenizerFast  # type: ignore[attr-defined]
 
-from toybert.train.hub.folders import ROOT, load_tokenizer, read_json, reading
+from toybert.train.hub.folders import ROOT, load_tokenizer, read_json, reading, within
 
 MODULES = "[0-9]_*"  # the folders in which sentence-transformers keeps what follows the encoder
 POOLING = ("modules.json", "*sentence*.json", f"{MODULES}/config.json")
@@ -31,7 +32,7 @@ def load_tensors(folder: Path) -> dict[str, Tensor]:
             if not index.is_file():
                 continue
             with reading(index):
-                parts = [folder / part for part in sorted(set(read_json(index)["weight_map"].values()))]
+                parts = [within(folder / part, folder) for part in sorted(set(read_json(index)["weight_map"].values()))]
         tensors: dict[str, Tensor] = {}
         for part in parts:
             try:
@@ -49,7 +50,9 @@ def load_foreign_tokenizer(folder: Path, config: BertConfig) -> PreTrainedTokeni
     """Loads a folder's tokenizer with this package's code or the library's; returns None if there is none."""
     if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
         return None
-    path = folder / "tokenizer_config.json"
+    path, words = folder / "tokenizer_config.json", folder / "vocab.txt"
+    if words.is_file() and words.read_bytes().startswith(BOM_UTF8):
+        raise ValueError(f"{words} begins with a byte-order mark, which would be part of its first word: take it out")
     with reading(f"the tokenizer of {folder}"):
         if path.is_file() and read_json(path).get("tokenizer_class") == "ToyBertTokenizer":
             return type(load_tokenizer(ROOT)).from_pretrained(folder)
@@ -97,8 +100,7 @@ def stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> PreTrai
     """Makes one of the library's tokenizers from a ToyBertTokenizer, and leaves BERT's vocab.txt in the folder."""
     words = tokenizer.backend_tokenizer.get_vocab(with_added_tokens=False)
     kept = {"model_max_length": tokenizer.model_max_length, "clean_up_tokenization_spaces": False}
-    # BertTokenizer cuts words into pieces, with "##" before all but the first; words of over 100 letters are [UNK].
-    if not is_like_bert(tokenizer) or any(word.startswith("##") or len(word) > 100 for word in words):
+    if not is_like_bert(tokenizer) or any(not is_line_of_bert(word) for word in words):
         kept |= tokenizer.special_tokens_map
         return PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer, **kept)
     (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in sorted(words, key=words.get)), "utf-8")
@@ -106,6 +108,11 @@ def stock_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> PreTrai
     stock = BertTokenizerFast.from_pretrained(folder, **kept)
     stock.add_tokens([token for _, token in sorted(tokenizer.added_tokens_decoder.items())][5:])
     return stock
+
+
+def is_line_of_bert(word: str) -> bool:
+    """Tells whether a word can stand in a vocab.txt: one line, no "##" of a piece, and no more than 100 letters."""
+    return word.split() == [word] and not word.startswith("##") and len(word) <= 100
 
 
 def is_like_bert(tokenizer: Any) -> bool:
