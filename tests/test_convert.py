@@ -461,7 +461,7 @@ def test_a_disk_that_fills_up_leaves_nothing_and_the_next_try_succeeds(there, tm
     with monkeypatch.context() as patch:
         full = OSError(errno.ENOSPC, "No space left on device")
         patch.setattr("toybert.train.convert.save_torch_state_dict", MagicMock(side_effect=full))
-        with pytest.raises(OSError, match="could not write .*bert: .*No space left"):
+        with pytest.raises(OSError, match=r"could not write .*bert: .*No space left"):
             convert(folder, target)
     assert sorted(path.name for path in tmp_path.iterdir()) == (["bert", "toybert"] if there else ["toybert"])
     (tmp_path / ".bert.unfinished" / "bert").mkdir(parents=True)  # as a killed process leaves it

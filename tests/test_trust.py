@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from test_loading import make_corpora
 from transformers import AutoModelForPreTraining, BertConfig, BertModel
 
 from toybert.train import cli, convert, publish
-from toybert.train.hub.folders import load_config, load_model, load_tokenizer
+from toybert.train.hub.folders import load_config, load_model, load_tokenizer, reading
 from toybert.train.hub.push import UPLOADED, push
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 from toybert.train.publish import published_files
@@ -403,3 +404,27 @@ def test_a_link_that_leads_out_of_a_folder_is_not_uploaded(tmp_path, monkeypatch
     monkeypatch.setattr(publish, "git", lambda *words: ["README.md"])
     with pytest.raises(ValueError, match=r"README\.md leads out of"):
         published_files()
+
+
+@pytest.mark.parametrize("name", ["num_hidden_layers", "num_labels", "vocab_size"])
+def test_a_checkpoint_of_an_absurd_size_is_refused_before_it_takes_memory(tmp_path, name):
+    folder = make_checkpoint(tmp_path / "checkpoint")
+    rewritten(folder / "config.json", **{name: 10**9})
+    began = time.perf_counter()
+    with pytest.raises(ValueError, match=f"says {name} 1000000000, but its weights have"):
+        load_config(folder)
+    assert time.perf_counter() - began < 1
+
+
+def test_a_panic_of_the_tokenizers_is_told_in_one_sentence(monkeypatch):
+    panic = type("PanicException", (BaseException,), {})
+    with (
+        pytest.raises(ValueError, match=r"the tokenizer of x can't be read \(PanicException: no\)"),
+        reading("the tokenizer of x"),
+    ):
+        raise panic("no")
+    with pytest.raises(SystemExit, match="error: unexpected PanicException: no"):
+        cli.run(MagicMock(side_effect=panic("no")))
+    for stop in (KeyboardInterrupt, SystemExit):
+        with pytest.raises(stop), reading("the tokenizer of x"):
+            raise stop
