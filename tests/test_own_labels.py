@@ -647,3 +647,15 @@ def test_two_processes_learn_measure_and_predict_what_one_does(run: Callable, mo
     results = [json.loads((tmp_path / name / "results.json").read_text()) for name in ("run", "two")]
     for split in ("validation", "test"):
         assert results[0][split]["model"] == pytest.approx(results[1][split]["model"], abs=1e-4)
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_words_stay_where_pre_training_put_them_if_that_is_asked_for(
+    run: Callable[..., dict[str, Any]], model: str, tmp_path: Path, freeze: bool
+) -> None:
+    file = write_rows(tmp_path / "rows.jsonl", [{"text": text, "label": i % 2} for i, text in enumerate(COLOURS * 8)])
+    run(train_file=file, freeze_embeddings=freeze)
+    before, after = (load_file(Path(folder) / "model.safetensors") for folder in (model, tmp_path / "run"))
+    words, layer = "bert.embeddings.token.weight", "bert.layers.0.attention.query.weight"
+    assert torch.equal(before[words], after[words]) == freeze
+    assert not torch.equal(before[layer], after[layer])

@@ -68,6 +68,7 @@ class FinetuneOptions(LoopOptions):
     label_separator: str | None = option("Separates several labels in one cell (default: a cell is one label).", None)
     problem_type: str | None = option(f"{', '.join(PROBLEMS)} (default: guessed from the labels).", None)
     best_metric: str | None = option("Chooses the best epoch (default: accuracy, micro_f1 or loss, by problem).", None)
+    freeze_embeddings: bool = option("Leave words where pre-training put them, those without labels too.", False)
     patience: int = option("Stop after this many epochs without improvement, and keep the best; 0 never stops.", 0)
 
     def __post_init__(self) -> None:
@@ -118,6 +119,7 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     accelerator.print("\n".join([*data_summary(tables, data, labels, accelerator), *notes]))
 
     model, kept = make_classifier(checkpoint, labels, options.dropout)
+    model.get_input_embeddings().requires_grad_(not options.freeze_embeddings)
     batches = DatasetBatches(data["train"], options.batch_size, accelerator, options.seed)
     loaders = {split: evaluation_loader(data[split], accelerator) for split in ("train", "validation")}
     evaluate = partial(epoch_figures, loaders=loaders, labels=labels, accelerator=accelerator)
