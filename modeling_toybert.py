@@ -7,6 +7,7 @@ Shapes stand at the right of the lines that make them, in these letters:
 
 import copy
 import math
+import warnings
 from dataclasses import dataclass
 
 import torch
@@ -49,12 +50,22 @@ def classifier_dropout(config: ToyBertConfig) -> nn.Dropout:
 
 def may_look(tensor: Tensor) -> bool:
     """Tells whether Python may read the values: a GPU would make it wait, and a graph must hold for others too."""
-    traced = torch.compiler.is_compiling() or torch.jit.is_tracing() or type(tensor) is not Tensor  # a FakeTensor
-    return tensor.is_cpu and not traced
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or type(tensor) is not Tensor:  # such as a FakeTensor
+        return False
+    modes = torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack()  # make_fx, vmap
+    return tensor.is_cpu and not modes
+
+
+def check_shape(name: str, tensor: Tensor | None, *shapes: tuple[int, ...]) -> None:
+    """Refuses a tensor that has none of the shapes."""
+    if tensor is not None and tensor.shape not in shapes:
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}, not {' or '.join(map(str, shapes))}")
 
 
 def check_range(names: str, ids: Tensor | None, size: int) -> None:
-    """Refuses ids outside 0 .. size - 1, where Python may read them."""
+    """Refuses numbers that are no integers or, where Python may read them, lie outside 0 .. size - 1."""
+    if ids is not None and ids.is_floating_point():
+        raise ValueError(f"{names} are {ids.dtype}, not integers")
     if ids is not None and may_look(ids) and not torch.equal(ids.clamp(0, size - 1), ids):
         raise ValueError(f"{names} run from {ids.min()} to {ids.max()}, the model's from 0 to {size - 1}")
 
@@ -260,6 +271,8 @@ class ToyBertPreTrainedModel(PreTrainedModel):
         # only through nn.init: the library makes these calls skip a tensor that came from a checkpoint
         if isinstance(module, (nn.Linear, nn.Embedding)):
             nn.init.normal_(module.weight, mean=0.0, std=self.config.initializer_range)
+            if getattr(module, "padding_idx", None) is not None and not hasattr(module.weight, "_is_hf_initialized"):
+                nn.init.zeros_(module.weight[module.padding_idx])
         elif isinstance(module, nn.LayerNorm):
             nn.init.ones_(module.weight)
         if getattr(module, "bias", None) is not None:
@@ -316,27 +329,35 @@ class ToyBertModel(ToyBertPreTrainedModel):
             return_dict: False returns a tuple of what there is; here and in every head, by `can_return_tuple`.
 
         Raises:
-            ValueError: neither or both kinds of input are given, the input is too long, an id is outside its table,
-                or the mask's shape is not the input's.
+            ValueError: neither or both kinds of input are given, the input is too long, an id is outside its table, or
+                a shape or the mask's values do not fit.
         """
         config = self.config
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds, and not both")
-        B, S = (input_ids if inputs_embeds is None else inputs_embeds).shape[:2]
-        if position_ids is None and config.max_position_embeddings < S:
-            raise ValueError(f"input is {S} tokens long, the model takes at most {config.max_position_embeddings}")
+        given = input_ids if inputs_embeds is None else inputs_embeds
+        B, S = (*given.shape, 0, 0)[:2]
+        if not S or (position_ids is None and config.max_position_embeddings < S):
+            raise ValueError(f"input is {S} tokens long, the model takes 1 to {config.max_position_embeddings}")
+        check_shape("input_ids", input_ids, (B, S))
+        check_shape("inputs_embeds", inputs_embeds, (B, S, config.hidden_size))
+        check_shape("attention_mask", attention_mask, (B, S))
+        check_shape("token_type_ids", token_type_ids, (B, S))
+        check_shape("position_ids", position_ids, (B, S), (1, S), (S,))
         output_attentions = config.output_attentions if output_attentions is None else output_attentions
         output_hidden_states = config.output_hidden_states if output_hidden_states is None else output_hidden_states
         written_out = output_attentions or config._attn_implementation != "sdpa"
 
         mask = None
         if attention_mask is not None:
-            if attention_mask.shape != (B, S):
-                raise ValueError(f"attention_mask has shape {tuple(attention_mask.shape)}, the input has {(B, S)}")
-            if not (may_look(attention_mask) and attention_mask.all()):  # with real tokens only, no mask is needed
+            looked = may_look(attention_mask)
+            if not (looked and attention_mask.all()):  # with real tokens only, no mask is needed
+                if looked and attention_mask.min() < 0:
+                    raise ValueError(f"attention_mask is 1 for a token and 0 for padding, got {attention_mask.min()}")
                 mask = attention_mask.bool()[:, None, None, :]  # (B, 1, 1, S)
                 mask = mask | ~mask.any(-1, keepdim=True)  # a row of nothing but padding attends to all of it: no NaN
-
+        elif input_ids is not None and may_look(input_ids) and (input_ids[:, -1] == config.pad_token_id).any():
+            warnings.warn("there is padding, and no attention_mask: it is read as text", stacklevel=2)
         x = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
         hidden_states, attentions = [x], []
         for layer in self.layers:
@@ -469,7 +490,8 @@ class ToyBertForSequenceClassification(ToyBertPreTrainedModel):
             raise ValueError(f"labels have shape {tuple(labels.shape)}, the logits {tuple(logits.shape)}")
         else:
             distance = F.mse_loss if config.problem_type == "regression" else F.binary_cross_entropy_with_logits
-            loss = distance(logits, labels.view_as(logits).to(logits.dtype))
+            # of no rows, the loss is 0, not NaN
+            loss = distance(logits, labels.view_as(logits).to(logits.dtype)) if logits.numel() else logits.sum()
         return SequenceClassifierOutput(loss, logits, encoded.hidden_states, encoded.attentions)
 
 

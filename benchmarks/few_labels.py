@@ -33,7 +33,7 @@ from toybert.train.measure.baselines import WORD
 from toybert.train.release import put, read_pages, write_pages
 
 Rows = pd.DataFrame  # of texts and labels, 0 or 1
-SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 3600)
+SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 3600)  # of the rows to learn from; the last is all
 FOLDS = 4  # each word of feeling is held out in one of them
 PRE_TRAINED, FROZEN = "pre-trained", "pre-trained, with --freeze-embeddings"
 FROM_SCRATCH, WORDS = "from scratch", "a linear model of words and pairs of neighbours"
@@ -51,10 +51,10 @@ def some(rows: Rows, size: int, seed: int) -> Rows:
     return rows.groupby("label").sample(size // 2, random_state=seed)
 
 
-def network(train: Rows, measured: Rows, seed: int, **how: Any) -> float:
+def network(train: Rows, measured: Rows, seed: int, epochs: int, **how: Any) -> float:
     """Fine-tunes a checkpoint, or new weights of its size and words if none is given; returns its accuracy.
 
-    Few rows are repeated, so that every run takes as many steps.
+    Few rows are repeated, so that every run takes as many steps as `epochs` of all.
     """
     with tempfile.TemporaryDirectory() as top, common.silence():
         if "model" not in how:
@@ -62,12 +62,13 @@ def network(train: Rows, measured: Rows, seed: int, **how: Any) -> float:
             how["model"] = f"{top}/new"
             new = AutoModelForPreTraining.from_config(load_config(ROOT, initializer_range=0.05), trust_remote_code=True)
             save_hub_folder(new, load_tokenizer(ROOT), Path(how["model"]))
-        repeated = pd.concat([train] * max(1, round(max(SIZES) / len(train))))
+        repeated = pd.concat([train] * round(epochs * max(SIZES) / len(train)))  # and measured once, at the end
         files = {"train_file": repeated, "validation_file": measured}  # the last epoch is kept: nothing is chosen
         for name, rows in files.items():
             rows.to_json(f"{top}/{name}.jsonl", orient="records", lines=True)
         given = {name: f"{top}/{name}.jsonl" for name in files}
-        options = FinetuneOptions(output_dir=f"{top}/run", seed=seed, checkpoint_every=peers.NEVER, **given, **how)
+        how |= {"epochs": 1, "checkpoint_every": peers.NEVER}
+        options = FinetuneOptions(output_dir=f"{top}/run", seed=seed, **given, **how)
         return float(train_finetuning(options)["accuracy"])
 
 
@@ -96,14 +97,14 @@ def folds() -> list[tuple[Rows, Rows]]:
     return made
 
 
-def measure(seeds: Sequence[int], sizes: Sequence[int], recipe: dict[str, Any]) -> dict[str, Any]:
+def measure(seeds: Sequence[int], sizes: Sequence[int], epochs: int) -> dict[str, Any]:
     """Measures each model for each number of labels, and each fold, with each seed."""
     kinds: dict[str, Callable[..., float]] = {
-        PRE_TRAINED: lambda *rows: network(*rows, model=str(ROOT), **recipe),
-        FROM_SCRATCH: lambda *rows: network(*rows, **recipe),
+        PRE_TRAINED: lambda *rows: network(*rows, epochs, model=str(ROOT)),
+        FROM_SCRATCH: lambda *rows: network(*rows, epochs),
         WORDS: linear,
     }
-    unseen = {**kinds, FROZEN: lambda *rows: network(*rows, model=str(ROOT), freeze_embeddings=True, **recipe)}
+    unseen = {**kinds, FROZEN: lambda *rows: network(*rows, epochs, model=str(ROOT), freeze_embeddings=True)}
     train, test = read("train"), read("test")
     by_size: dict[str, Any] = {}
     for size in sizes:
@@ -170,7 +171,7 @@ def main() -> None:
     """Measures, and puts what was found into the pages and the picture."""
     options = common.parse(common.parser(__doc__))
     seeds, sizes = (range(1), (8, 16)) if options.smoke else (range(options.rounds), SIZES)
-    found = measure(seeds, sizes, {"epochs": 1} if options.smoke else {})
+    found = measure(seeds, sizes, 1 if options.smoke else FinetuneOptions.epochs)
     found |= {"seeds": len(seeds), "machine": options.machine}
     options.output.mkdir(parents=True, exist_ok=True)
     place = options.output if options.smoke else FIGURES

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 from accelerate import infer_auto_device_map
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call, grad, vmap
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import BertConfig, BertForPreTraining
 
@@ -716,3 +721,92 @@ def test_a_configuration_spoilt_after_construction_is_refused(
     setattr(config, field, value)
     with pytest.raises(ValueError, match=message):
         cls(config)
+
+
+def everything(model: nn.Module, ids: Tensor, mask: Tensor) -> Tensor:
+    return model(ids, mask).prediction_logits
+
+
+@each_implementation
+@pytest.mark.parametrize("padded", [False, True])
+def test_graph_tools_work_that_forbid_a_look_at_the_values(make: Callable, implementation: str, padded: bool) -> None:
+    model = make(ToyBertForPreTraining, implementation)
+    ids, mask = torch.randint(5, 40, (4, 9)), torch.ones(4, 9, dtype=torch.long)
+    mask[1, 6:] = 0 if padded else 1
+    parameters = {name: weight.detach() for name, weight in model.named_parameters()}
+
+    def loss(weights: dict[str, Tensor], ids: Tensor, mask: Tensor) -> Tensor:
+        how = {"labels": ids[None], "next_sentence_label": ids[None, 0] % 2}
+        return functional_call(model, weights, (ids[None], mask[None]), how).loss
+
+    expected = torch.stack([loss(parameters, *row) for row in zip(ids, mask, strict=True)])
+    torch.testing.assert_close(vmap(loss, in_dims=(None, 0, 0))(parameters, ids, mask), expected)
+    slopes = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, ids, mask)
+    of_two = grad(loss)(parameters, ids[2], mask[2])
+    torch.testing.assert_close({name: slope[2] for name, slope in slopes.items()}, of_two)
+    recorded = make_fx(lambda *inputs: everything(model, *inputs))(ids, mask)
+    torch.testing.assert_close(recorded(ids, mask), everything(model, ids, mask))
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert everything(model, ids, mask).shape == (4, 9, 40)
+
+
+WRONG = {
+    "no tokens": ({"input_ids": torch.ones(2, 0, dtype=torch.long)}, "0 tokens long, the model takes 1 to 64"),
+    "one row alone": ({"input_ids": torch.ones(4, dtype=torch.long)}, "0 tokens long"),
+    "a batch of batches": (
+        {"input_ids": torch.ones(2, 3, 4, dtype=torch.long)},
+        r"input_ids .*\(2, 3, 4\), not \(2, 3\)",
+    ),
+    "a narrow vector": ({"inputs_embeds": torch.ones(2, 3, 31)}, r"inputs_embeds .*\(2, 3, 31\), not \(2, 3, 32\)"),
+    "no integers": ({"input_ids": torch.ones(2, 3)}, r"token ids are torch\.float32, not integers"),
+    "short segments": (
+        {"token_type_ids": torch.ones(2, 4).long()},
+        r"token_type_ids .*\(2, 4\), not \(2, 3\)",
+    ),
+    "long positions": ({"position_ids": torch.arange(4)}, r"position_ids .*\(4,\), not \(2, 3\) or \(1, 3\) or \(3,\)"),
+    "a mask of another row": ({"attention_mask": torch.ones(1, 3)}, r"attention_mask .*\(1, 3\), not \(2, 3\)"),
+    "a mask to add": ({"attention_mask": torch.tensor([[0.0, 0, -1e4], [0, 0, 0]])}, r"0 for padding, got -10000\.0"),
+}
+
+
+@each_class
+@pytest.mark.parametrize("what", WRONG)
+def test_inputs_that_do_not_fit_are_refused_with_what_would(make: Callable, cls: type, what: str) -> None:
+    inputs, message = WRONG[what]
+    if not {"input_ids", "inputs_embeds"} & inputs.keys():
+        inputs = {"input_ids": torch.ones(2, 3, dtype=torch.long), **inputs}
+    with pytest.raises(ValueError, match=message):
+        make(cls)(**inputs)
+
+
+def test_padding_without_a_mask_is_told(make: Callable) -> None:
+    model, ids = make(ToyBertModel), torch.tensor([[2, 6, 3, 0], [2, 7, 8, 3]])
+    with pytest.warns(UserWarning, match="there is padding, and no attention_mask"):
+        model(ids)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model(ids, attention_mask=(ids != 0).long())
+        model(ids[1:])
+
+
+def test_the_row_of_padding_is_zero_in_a_new_model_and_a_checkpoint_keeps_its_own(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = ToyBertModel(small())
+    weight = model.embeddings.token.weight
+    assert not weight[0].any()
+    assert weight[1:].any(1).all()
+    with torch.no_grad():
+        weight[0] = 1
+    model.save_pretrained(tmp_path)
+    assert ToyBertModel.from_pretrained(tmp_path).embeddings.token.weight[0].eq(1).all()
+
+
+@pytest.mark.parametrize("kind", ["regression", "multi_label_classification", "single_label_classification"])
+def test_of_no_rows_the_loss_is_nothing(make: Callable, kind: str) -> None:
+    outputs = 1 if kind == "regression" else 3
+    model = make(ToyBertForSequenceClassification, num_labels=outputs, problem_type=kind)
+    labels = torch.zeros(0, dtype=torch.long) if kind.startswith("single") else torch.zeros(0, outputs)
+    loss = model(torch.ones(0, 5, dtype=torch.long), labels=labels).loss
+    loss.backward()
+    assert loss == 0
+    assert all(weight.grad is None or not weight.grad.any() for weight in model.parameters())

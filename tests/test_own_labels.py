@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 import torch
 from datasets import ClassLabel, Dataset, Features, List, Value
 from helpers import ROOT, make_checkpoint
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from scipy import stats
 from sklearn.metrics import f1_score, recall_score
 from transformers import AutoTokenizer, pipeline
@@ -659,3 +660,38 @@ def test_words_stay_where_pre_training_put_them_if_that_is_asked_for(
     words, layer = "bert.embeddings.token.weight", "bert.layers.0.attention.query.weight"
     assert torch.equal(before[words], after[words]) == freeze
     assert not torch.equal(before[layer], after[layer])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_weights_of_low_precision_are_trained_and_saved_in_float32_and_that_is_said(
+    run: Callable[..., dict[str, Any]], model: str, tmp_path: Path, capsys: Any, dtype: torch.dtype
+) -> None:
+    low = Path(shutil.copytree(model, tmp_path / "low"))
+    tensors = {name: weight.to(dtype) for name, weight in load_file(low / "model.safetensors").items()}
+    save_file(tensors, low / "model.safetensors", {"format": "pt"})
+    settings = json.loads((low / "config.json").read_text()) | {"dtype": str(dtype).removeprefix("torch.")}
+    (low / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    file = write_rows(tmp_path / "rows.jsonl", [{"text": text, "label": i % 2} for i, text in enumerate(COLOURS * 8)])
+    run(train_file=file, model=str(low), epochs=2)
+    assert f"are {settings['dtype']}: they are trained and saved as float32" in capsys.readouterr().out
+    assert {str(weight.dtype) for weight in load_file(tmp_path / "run" / "model.safetensors").values()} == {
+        "torch.float32"
+    }
+    assert json.loads((tmp_path / "run" / "config.json").read_text()).get("dtype", "float32") == "float32"
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_weights_that_are_no_numbers_are_refused_by_name(
+    run: Callable[..., dict[str, Any]], model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float
+) -> None:
+    bad = Path(shutil.copytree(model, tmp_path / "bad"))
+    tensors = load_file(bad / "model.safetensors")
+    tensors["bert.layers.0.attention.query.weight"][0, 0] = value
+    save_file(tensors, bad / "model.safetensors", {"format": "pt"})
+    file = write_rows(tmp_path / "rows.jsonl", [{"text": text, "label": i % 2} for i, text in enumerate(COLOURS * 8)])
+    message = r"weights of .*bad are no numbers: bert\.layers\.0\.attention\.query\.weight"
+    with pytest.raises(ValueError, match=message):
+        run(train_file=file, model=str(bad))
+    monkeypatch.setattr(sys, "argv", ["evaluate", str(bad)])
+    with pytest.raises(ValueError, match=message):
+        evaluate.main()

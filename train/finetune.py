@@ -110,7 +110,7 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     checkpoint = folders.pinned(options.model, options.revision)
     tokenizer, config = folders.load_tokenizer(checkpoint), folders.load_config(checkpoint)
     folders.check_vocabulary(tokenizer, config, options.model)
-    notes = check_head(config, labels, options.model)
+    notes = [*check_head(config, labels, options.model), *folders.saved_type(checkpoint)]
     accelerator, folder = start(options), Path(options.output_dir)
 
     with accelerator.main_process_first():  # the others read its tokens from the cache

@@ -150,18 +150,27 @@ def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
 
 
 def load_model(auto_class: Any, folder: str | Path, **changes: Any) -> Any:
-    """Loads a checkpoint's model as any outside user would; `changes` go into its configuration.
+    """Loads a checkpoint's model in float32, with `changes` in its configuration; refuses weights that are no numbers.
 
     It takes an Auto class, since the library saves a model's code only if an Auto class loaded it.
     """
     where, how = locate(folder)
     with reading(f"the model of {folder}"):
         try:
-            return auto_class.from_pretrained(where, **how, **changes)
+            model = auto_class.from_pretrained(where, **how, dtype="float32", **changes)
         except RuntimeError as error:
             if "mismatch" not in str(error):
                 raise
             raise ValueError("its tensors have other shapes than its config.json says") from error
+    if bad := [name for name, weight in model.named_parameters() if not weight.isfinite().all()]:
+        raise ValueError(f"the weights of {folder} are no numbers: {bad[0]} has infinities or NaN")
+    return model
+
+
+def saved_type(folder: str | Path) -> list[str]:
+    """Says in which type a checkpoint's weights are, unless that is float32."""
+    dtype = str(getattr(load_config(folder), "dtype", None) or "float32").removeprefix("torch.")
+    return [] if dtype == "float32" else [f"the weights of {folder} are {dtype}: they are trained and saved as float32"]
 
 
 def check_vocabulary(tokenizer: PreTrainedTokenizerBase, config: Any, folder: str | Path) -> None:

@@ -8,7 +8,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, AutoMode
 
 from toybert.train.data.labels import SINGLE, Labels, shortened
 from toybert.train.hub.card import shown
-from toybert.train.hub.folders import ROOT, load_config, load_model, pinned
+from toybert.train.hub.folders import ROOT, load_config, load_model, pinned, saved_type
 
 DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")  # for the run only; config.json keeps its own
 # The tasks whose heads a checkpoint of each class brings along; other classes bring neither.
@@ -30,7 +30,7 @@ def make_model(options: Any, vocab_size: int) -> tuple[Any, dict[str, Any]]:
         if (config.architectures or [""])[0] not in HEADS:  # its classes are not those learnt here
             plain = load_config(ROOT)
             changed |= {name: getattr(plain, name) for name in ("id2label", "label2id", "problem_type")}
-        return load_model(auto_class, checkpoint, dtype="float32", **changed), kept
+        return load_model(auto_class, checkpoint, **changed), kept
     sizes = {name: getattr(options, name) for name in ("num_hidden_layers", "hidden_size", "num_attention_heads")}
     sizes |= {"vocab_size": vocab_size, "max_position_embeddings": options.max_length}
     config = load_config(ROOT, intermediate_size=options.intermediate_size or 4 * options.hidden_size, **sizes)
@@ -56,11 +56,12 @@ def goes_on_from(options: Any) -> list[str]:
     """Says which checkpoint a run continues from, if any, and which of its tasks get a new head."""
     if not options.init_from:
         return []
-    config = load_config(pinned(options.init_from, options.revision))
+    checkpoint = pinned(options.init_from, options.revision)
+    config = load_config(checkpoint)
     known = HEADS.get((config.architectures or [""])[0], ())
     new = [head for head in HEADS["ToyBertForPreTraining"][: 1 + options.nsp] if head not in known]
     heads = f", with a new head for {' and '.join(new)}" if new else ""
-    return [f"goes on from `{shown(options.init_from)}`{heads}"]
+    return [f"goes on from `{shown(options.init_from)}`{heads}", *saved_type(checkpoint)]
 
 
 def make_classifier(checkpoint: str, labels: Labels, dropout: float) -> tuple[Any, dict[str, Any]]:
