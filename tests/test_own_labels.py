@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from toybert.train import evaluate, finetune
 from toybert.train.data.datasets import FinetuneDataset
 from toybert.train.data.labels import MULTI, REGRESSION, SINGLE, learn_labels, looks_like_several
 from toybert.train.data.source import find_tables
-from toybert.train.data.tables import Table, load_tables, stratified_split
+from toybert.train.data.tables import Table, column_names, load_tables, stratified_split
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.measure import plots
 from toybert.train.measure.classification import compute_metrics, format_comparison, with_baseline
@@ -695,3 +696,23 @@ def test_weights_that_are_no_numbers_are_refused_by_name(
     monkeypatch.setattr(sys, "argv", ["evaluate", str(bad)])
     with pytest.raises(ValueError, match=message):
         evaluate.main()
+
+
+def test_whole_numbers_with_a_point_and_classes_of_one_row_are_doubted(
+    run: Callable[..., dict[str, Any]], tmp_path: Path, capsys: Any
+) -> None:
+    rows = [f"{text},{i % 2}.0\n" for i, text in enumerate(COLOURS * 8)]
+    run(train_file=write(tmp_path / "train.csv", "text,label\n" + "".join(rows)), epochs=1)
+    assert "labels such as 0.0 are learnt as numbers: if they are classes" in capsys.readouterr().out
+    shutil.rmtree(tmp_path / "run")
+    rows = [f"{text},{'rare' if i == 5 else i % 2}\n" for i, text in enumerate(COLOURS * 8)]
+    run(train_file=write(tmp_path / "train.csv", "text,label\n" + "".join(rows)), epochs=1)
+    assert "only one training row each has the label rare" in capsys.readouterr().out
+
+
+def test_the_columns_of_a_wide_table_are_read_in_no_time(tmp_path: Path) -> None:
+    names = [f"column {i}" for i in range(50_000)]
+    path = write(tmp_path / "wide.csv", ",".join(names) + "\n")
+    began = time.perf_counter()
+    assert column_names([Path(path)]) == names
+    assert time.perf_counter() - began < 3

@@ -28,7 +28,7 @@ from toybert.train.data import source, tables, tokens
 from toybert.train.data import text as documents
 from toybert.train.data.datasets import MaskedWordDataset, PretrainDataset
 from toybert.train.data.sentences import PIECE, STRETCH, document_numbers
-from toybert.train.data.source import Source, TextOptions, find_source
+from toybert.train.data.source import Source, TextOptions, find_source, find_tables
 from toybert.train.data.stream import is_held_out
 from toybert.train.data.text import Text, load_text
 from toybert.train.data.tokens import pack, tokenise
@@ -714,3 +714,64 @@ def test_of_a_large_text_one_sees_how_far_it_is_read(
         assert f"{len(DOCUMENTS) + 1} examples" in capsys.readouterr().err
     finally:
         datasets.enable_progress_bars()
+
+
+def test_what_begins_with_a_dot_is_not_read(tmp_path: Path) -> None:
+    folder = tmp_path / "tales"
+    for name in ("a.txt", ".ipynb_checkpoints/a-checkpoint.txt", "more/b.txt", "more/.git/c.txt", "._a.txt", ".csv"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"\0" if name.startswith("._") else b"One cat. \nTwo dogs.\n")
+    source = find_source(TextOptions(corpus=str(folder)))
+    assert [str(file.relative_to(folder)) for file in source.files["train"]] == ["a.txt", "more/b.txt"]
+    assert source.unread == []
+    assert source.twins == ["b.txt holds the same as a.txt"]
+    for path in (folder / "a.txt", folder / "more" / "b.txt"):
+        path.unlink()
+    with pytest.raises(FileNotFoundError, match="is empty"):
+        find_source(TextOptions(corpus=str(folder)))
+
+
+def test_tables_that_begin_with_a_dot_are_not_read(tmp_path: Path) -> None:
+    for name in ("train.csv", "._train.csv", "._test.csv"):
+        (tmp_path / name).write_bytes(b"\0" if name.startswith(".") else b"text,label\na,b\n")
+    assert find_tables(str(tmp_path), None, {}).files == {"train": [tmp_path / "train.csv"]}
+
+
+def test_documents_of_blank_sentences_are_never_held_out(tmp_path: Path) -> None:
+    blank, real = {"sentences": [" ", "\t", "\u3000"]}, {"sentences": ["the cat sat .", "it was old ."]}
+    rows = [blank] * 40 + [{"sentences": [f"{text} {i}" for text in real["sentences"]]} for i in range(6)]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    for seed in range(5):
+        text = load_text(find_source(TextOptions(corpus=str(file))), seed=seed, pairs=True)
+        assert all(sentence.strip() for sentences in text.validation["sentences"] for sentence in sentences)
+        assert len(text.validation) == 2
+
+
+def test_a_row_nested_without_end_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"sentences": ["a"]}\n{"sentences": ' + "[" * 10**5 + "\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"line 2 of .*rows\.jsonl is not JSON"):
+        load_text(find_source(TextOptions(corpus=str(file))), seed=0, pairs=True)
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "muon_learning_rate", "weight_decay", "dropout", "mlm_probability"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_options_that_are_no_numbers_are_refused_by_name(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be a finite number"):
+        PretrainOptions(output_dir="x", **{name: value})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["vocab_size", "max_length", "batch_size", "epochs", "hidden_size", "num_hidden_layers", "seed", "max_steps"],
+)
+def test_options_of_an_absurd_size_are_refused_by_name(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        PretrainOptions(output_dir="x", **{name: 10**23})
+
+
+def test_a_vocabulary_without_a_word_is_refused_before_anything_is_learnt(text_file: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no word of the text occurs 100,000 times"):
+        train_pretraining(PretrainOptions(output_dir=str(tmp_path / "run"), corpus=text_file, min_frequency=10**5))
+    assert not (tmp_path / "run" / "run.json").exists()

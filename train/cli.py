@@ -25,7 +25,7 @@ GROUPS = {
     "num_attention_heads intermediate_size embeddings initializer_range",
     "recipe": "recipe nsp mlm_probability mlm_probability_end epochs finetuning_epochs max_steps batch_size "
     "gradient_accumulation_steps learning_rate muon_learning_rate weight_decay schedule warmup_ratio dropout "
-    "max_grad_norm best_metric patience",
+    "max_grad_norm freeze_embeddings best_metric patience",
     "run": "output_dir seed checkpoint_every resume report_to",
     "hub": "push_to_hub repo_id private dry_run",
 }

@@ -53,9 +53,11 @@ GIVEN = (
     "intermediate_size", "max_length", "embeddings",
 )  # fmt: skip
 RANGES: Ranges = (
-    ("at least 1", lambda x: x >= 1, ("min_frequency", "num_hidden_layers", "hidden_size", "num_attention_heads")),
-    ("at least 8, room for two short sentences", lambda x: x >= 8, ("max_length",)),
-    ("above 5, the number of special tokens", lambda x: x > 5, ("vocab_size",)),
+    ("at least 1", lambda x: x >= 1, ("min_frequency", "num_attention_heads")),
+    ("from 1 to 1,000", lambda x: 1 <= x <= 1000, ("num_hidden_layers",)),
+    ("from 1 to 1,000,000", lambda x: x is None or 1 <= x <= 10**6, ("hidden_size", "intermediate_size")),
+    ("from 8 (room for two short sentences) to 1,000,000", lambda x: 8 <= x <= 10**6, ("max_length",)),
+    ("above 5 (the number of special tokens) and at most 10,000,000", lambda x: 5 < x <= 10**7, ("vocab_size",)),
     ("above 0 and at most 1", lambda x: x is None or 0 < x <= 1, ("mlm_probability", "mlm_probability_end")),
     ("above 0", lambda x: x > 0, ("initializer_range",)),
     (" or ".join(TOKENIZERS), lambda x: x in TOKENIZERS, ("tokenizer",)),

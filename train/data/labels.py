@@ -246,6 +246,20 @@ def dataset_notes(dataset: FinetuneDataset, name: str) -> list[str]:
     return [sentence for sentence, count in counts.items() if count]
 
 
+def label_doubts(table: Table, training: FinetuneDataset, labels: Labels) -> list[str]:
+    """Says what looks odd about training labels: classes of a single row, or whole numbers with a decimal point."""
+    if labels.problem_type == REGRESSION:
+        given = {str(label) for label in read_labels(table, labels.column, labels.separator)} - {"None"}
+        if all(label.endswith(".0") for label in given):  # as pandas writes integers in a column with a gap
+            hint = f"if they are classes, give --problem-type {SINGLE}"
+            return [f"labels such as {min(given)} are learnt as numbers: {hint}"]
+    if labels.problem_type == SINGLE:
+        rows = torch.bincount(training.labels, minlength=len(labels.names))
+        if alone := [name for name, count in zip(labels.names, rows.tolist(), strict=True) if count == 1]:
+            return [f"only one training row each has the label {shortened(alone)}"]
+    return []
+
+
 def data_summary(
     tables: dict[str, Table], data: dict[str, FinetuneDataset], labels: Labels, accelerator: Accelerator
 ) -> list[str]:
@@ -254,6 +268,7 @@ def data_summary(
     return [
         f"each row has {labels.summary()} ({labels.problem_type})",
         *([hint] if one_each and (hint := looks_like_several(labels.names)) else []),
+        *label_doubts(tables["train"], data["train"], labels),
         *chain(*(dataset_notes(dataset, tables[split].name) for split, dataset in data.items())),
         f"{len(data['train'])} training and {len(data['validation'])} validation rows; training on "
         f"{accelerator.num_processes} x {accelerator.device}, precision {accelerator.mixed_precision}",

@@ -57,6 +57,13 @@ class Source:
         """The SHA-256 of every file, computed once; whatever depends on the contents uses it."""
         return {file: digest(file) for files in self.files.values() for file in files}
 
+    @property
+    def twins(self) -> list[str]:
+        """Names the files that are the same as another, byte for byte."""
+        first: dict[str, Path] = {}
+        twins = [(file, one) for file, value in self.digests.items() if (one := first.setdefault(value, file)) != file]
+        return [f"{file.name} holds the same as {one.name}" for file, one in twins]
+
     def key(self, split: str) -> str | None:
         """Returns a key for a split's contents and for how they are read; None if no file is known."""
         named = self.files.get(split)
@@ -84,7 +91,7 @@ def find_source(options: TextOptions) -> Source:
     else:
         kind, files = tables_or_all(path, inside)
     read = {file for some in files.values() for file in some}
-    others = [file for file in inside if file not in read and not file.name.startswith(".")]
+    others = [file for file in inside if file not in read]
     return Source(
         options.corpus,
         kind,
@@ -119,7 +126,9 @@ def look_into(corpus: str) -> tuple[Path, list[Path]]:
     if path.is_file():
         return path, [path]
     if path.is_dir():
-        if inside := sorted(file for file in path.rglob("*") if file.is_file()):
+        every = sorted(file for file in path.rglob("*") if file.is_file())
+        # What begins with a dot was put there by a program: .ipynb_checkpoints, ._tales.txt, .git
+        if inside := [file for file in every if not any(part[0] == "." for part in file.relative_to(path).parts)]:
             return path, inside
         raise FileNotFoundError(f"the folder {path} is empty: it has no text to learn from")
     if corpus.count("/") > 1 or corpus[:1] in ("/", ".", "~") or path.suffix == ".txt" or reader_of(path):

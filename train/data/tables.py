@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ def check_json_lines(path: Path) -> None:
         try:
             row = json.loads(line.strip() or "{}")
             json.dumps(row, ensure_ascii=False).encode()  # fails for an escaped half of a character
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"line {number} of {path} is not JSON in UTF-8: {error}") from error
         if not isinstance(row, dict):
             raise ValueError(f"line {number} of {path} is no JSON object: {line[:60].strip()}")
@@ -183,7 +184,7 @@ def all_cells(path: Path) -> Iterator[list[str]]:
         if not first:
             raise ValueError(f"the first line of {path} is blank; it should name the columns")
         names = [name or f"column {place}" for place, name in enumerate(first, 1)]
-        if twice := [name for name in names if names.count(name) > 1]:
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
             raise ValueError(f"the first line of {path} has {twice[0][:40]!r} twice; it should name the columns")
         yield names
         blank = [[""]] if len(first) == 1 else []  # in a single column, a row without text

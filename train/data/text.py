@@ -95,7 +95,9 @@ def divide(rows: Dataset, source: Source, seed: int, pairs: bool) -> tuple[Datas
     """
     least = 2 if pairs else 1  # documents in each part, and sentences in a document
     number = document_numbers(rows)
-    lengths = pc.list_value_length(rows.with_format("arrow")[:]["sentences"]).to_numpy()
+    column = rows.with_format("arrow")[:]["sentences"].combine_chunks()
+    is_blank = pc.equal(pc.utf8_trim_whitespace(column.flatten()), "").to_numpy(zero_copy_only=False)
+    lengths = np.bincount(pc.list_parent_indices(column).to_numpy()[~is_blank], minlength=len(rows))
     documents, place = np.unique(number, return_inverse=True)
     candidates = documents[np.bincount(place, weights=lengths) >= least]
     if len(candidates) < 2 * least:

@@ -32,6 +32,8 @@ def learn_tokenizer(
         tokenizer = load_tokenizer(ROOT).train_new_from_iterator(  # type: ignore[attr-defined]
             in_slices(texts), vocab_size, min_frequency=min_frequency, show_progress=False
         )
+    if len(tokenizer) <= len(SPECIAL):
+        raise ValueError(f"no word of the text occurs {min_frequency:,} times: give a smaller min_frequency")
     tokenizer.model_max_length = max_length
     return tokenizer
 

@@ -1,6 +1,7 @@
 """What comes before the first step: the options, whether the run's folder is free, and the accelerator."""
 
 import contextlib
+import math
 import os
 import resource
 import sys
@@ -32,6 +33,7 @@ from toybert.train.loop.checkpoint import RECORD, read_record
 
 Made = TypeVar("Made")
 Ranges = tuple[tuple[str, Callable[[Any], bool], tuple[str, ...]], ...]  # what a value must be, its check, its options
+MOST = 2**32 - 1  # of any whole number: the largest seed that all libraries take
 LONGEST_WAIT = timedelta(days=1)  # for the other processes, while the main one reads a large text
 TRACKERS = [name for name in LoggerType.list() if name != "all"]
 NOT_NEGATIVE = ("muon_learning_rate", "weight_decay", "max_grad_norm", "checkpoint_every", "seed")
@@ -74,11 +76,21 @@ class LoopOptions:
 
     def __post_init__(self) -> None:
         """Refuses invalid options with a ValueError that names the option."""
+        check_numbers(self)
         check_ranges(self, RANGES)
         if self.push_to_hub and not self.repo_id:
             raise ValueError("push_to_hub needs a repo_id, such as me/toybert")
         if self.repo_id:
             validate_repo_id(self.repo_id)
+
+
+def check_numbers(options: Any) -> None:
+    """Refuses an option that is NaN, infinite or absurdly large; the message names it."""
+    for name, value in vars(options).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{name} must be a finite number, got {value}")
+        if isinstance(value, int) and abs(value) > MOST:
+            raise ValueError(f"{name} must be at most {MOST:,}, got {value:,}")
 
 
 def check_ranges(options: LoopOptions, ranges: Ranges) -> None:
