@@ -11,6 +11,8 @@ import random
 import resource
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -384,3 +386,56 @@ def test_a_run_killed_twenty_times_is_bit_for_bit_the_run_never_interrupted(stor
     runs.finish()
     assert_same_run(runs.folder, undisturbed.folder)
     assert not list(runs.folder.rglob("*.unfinished"))
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from toybert.train.loop.run import own
+own(Path(sys.argv[1]))
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_folder_has_one_owner_at_a_time_and_a_dead_one_is_none(begun: Path, whole: Path, stories: str) -> None:
+    owner = subprocess.Popen([sys.executable, "-c", HOLDER, begun], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == "held\n"
+    before = {path: path.stat().st_mtime_ns for path in begun.rglob("*")}
+    with pytest.raises(ValueError, match=rf"is in use by process {owner.pid} on .* since 20\d\d-"):
+        pretrain(begun, stories, resume=True)
+    assert {path: path.stat().st_mtime_ns for path in begun.rglob("*")} == before
+    owner.kill()
+    owner.wait()
+    pretrain(begun, stories, resume=True)
+    assert_same_run(begun, whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "saves"), [(signal.SIGTERM, True), (signal.SIGHUP, False)])
+def test_a_signal_that_ends_a_run_names_its_last_checkpoint_and_may_save_one_first(
+    stories: str, tmp_path: Path, number: int, saves: bool
+) -> None:
+    sizes = "--epochs 60 --hidden-size 32 --num-hidden-layers 1 --checkpoint-every 20 --muon-learning-rate 0"
+    words = [sys.executable, "-m", "toybert.train.pretrain", "--corpus", stories, *sizes.split()]
+
+    def start(name: str, *more: str) -> subprocess.Popen[str]:
+        output = ("--output-dir", str(tmp_path / name))
+        pipes: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen([*words, *output, *more], **pipes)
+
+    whole = start("whole")
+    run = start("run", *["--checkpoint-on-signal"] * saves)
+    while not checkpoints(tmp_path / "run"):
+        time.sleep(0.01)
+    run.send_signal(number)
+    said = run.communicate()[1].splitlines()[-1]
+    assert run.returncode == 1
+    last = checkpoints(tmp_path / "run")[-1]
+    assert said == f"interrupted: the last checkpoint is {last}; --resume continues the run"
+    if saves:  # after whichever step it was
+        assert checkpoint.fault_of(last, tmp_path / "run") is None
+        assert int(last.name.removeprefix("step-")) % 20
+    assert start("run", "--resume").wait() == whole.wait() == 0
+    assert_same_run(tmp_path / "run", tmp_path / "whole")

@@ -322,7 +322,7 @@ def test_every_file_of_a_run_is_there(pretrained: Path) -> None:
     assert found - {"special_tokens_map.json"} == {
         "config.json", "configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert.py",
         "model.safetensors", "tokenizer.json", "tokenizer_config.json",
-        "README.md", "run.json", "run.vocabulary", "history.json", "figures", "checkpoints",
+        "README.md", "run.json", "run.vocabulary", "run.lock", "run.owner", "history.json", "figures", "checkpoints",
     }  # fmt: skip
 
 

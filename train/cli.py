@@ -4,6 +4,7 @@ import argparse
 import json
 import logging as standard_logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, field, fields
@@ -16,6 +17,7 @@ import yaml
 from transformers.utils import logging
 
 Options = TypeVar("Options")
+STOPS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # Windows has one of them
 DEBUG = "With --debug, an error prints its traceback."  # the end of every script's help
 # The headings of --help and their options; options without a heading come first.
 GROUPS = {
@@ -26,7 +28,7 @@ GROUPS = {
     "recipe": "recipe nsp mlm_probability mlm_probability_end epochs finetuning_epochs max_steps batch_size "
     "gradient_accumulation_steps learning_rate muon_learning_rate weight_decay schedule warmup_ratio dropout "
     "max_grad_norm freeze_embeddings best_metric patience",
-    "run": "output_dir seed checkpoint_every resume report_to",
+    "run": "output_dir seed checkpoint_every checkpoint_on_signal resume report_to",
     "hub": "push_to_hub repo_id private dry_run",
 }
 
@@ -136,6 +138,9 @@ def run(main: Callable[[], Any]) -> None:
     standard_logging.getLogger("accelerate").setLevel(standard_logging.ERROR)
     # `datasets` logs each error before it raises it, and `sentence` prints it
     standard_logging.getLogger("datasets.packaged_modules").setLevel(standard_logging.CRITICAL)
+    for each in STOPS:
+        if signal.getsignal(each) == signal.SIG_DFL:  # nohup ignores SIGHUP
+            signal.signal(each, signal.default_int_handler)  # how clusters end a run: as Ctrl-C does
     try:
         main()
         if torch.distributed.is_initialized():  # else its threads may outlive Python and abort it

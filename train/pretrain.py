@@ -23,7 +23,15 @@ from toybert.train.hub.card import write_card
 from toybert.train.hub.folders import check_vocabulary, load_config, load_tokenizer, longest_input, pinned
 from toybert.train.loop.loop import finish, train
 from toybert.train.loop.network import goes_on_from, make_model, start_from
-from toybert.train.loop.run import LoopOptions, Ranges, check_ranges, claim_folder, make_accelerator, on_main_process
+from toybert.train.loop.run import (
+    LoopOptions,
+    Ranges,
+    check_ranges,
+    claim_folder,
+    make_accelerator,
+    on_main_process,
+    own,
+)
 from toybert.train.measure.plots import plot_pretraining
 from toybert.train.measure.pretraining import evaluate_pretraining
 from toybert.train.measure.results import describe, pretraining_rows
@@ -174,7 +182,9 @@ def prepare(options: PretrainOptions, accelerator: Accelerator) -> TokenisedText
     folder = Path(options.output_dir) / VOCABULARY
     if not options.init_from and not (options.resume and folder.is_dir()):
         how = options.vocab_size, options.min_frequency, options.max_length
-        save_learnt(learn_tokenizer(options.tokenizer, text.training["sentences"], *how), folder)
+        learnt = learn_tokenizer(options.tokenizer, text.training["sentences"], *how)
+        own(folder.parent)
+        save_learnt(learnt, folder)
     return tokenise_text(text, load_its_tokenizer(options)[0])
 
 

@@ -6,6 +6,7 @@ They hold JSON, safetensors, and torch's files of plain numbers: none that could
 import json
 import os
 import shutil
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from accelerate.utils import load
 from safetensors import safe_open
 from torch import nn
 
+from toybert.train.cli import STOPS
 from toybert.train.data.source import digest
 
 RECORD = "run.json"  # in the run's folder: its configuration
@@ -172,8 +174,20 @@ def last_of(folder: Path) -> str:
 
 
 @contextmanager
+def noting_signals(wanted: bool) -> Iterator[list[int]]:
+    """Makes SIGTERM and SIGHUP, if that is wanted, only enter a list, which it yields; else they end the run."""
+    noted: list[int] = []
+    before = {each: signal.signal(each, lambda number, _: noted.append(number)) for each in STOPS if wanted}
+    try:
+        yield noted
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+@contextmanager
 def naming_the_last_checkpoint(folder: Path) -> Iterator[None]:
-    """Makes Ctrl-C name the checkpoint from which `--resume` will continue."""
+    """Makes Ctrl-C, and a signal that ends the run, name the checkpoint from which `--resume` will continue."""
     try:
         yield
     except KeyboardInterrupt:

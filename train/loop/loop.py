@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, set_seed, tqdm
 from torch import nn
@@ -21,12 +22,13 @@ from toybert.train.loop.checkpoint import (
     last_of,
     load_checkpoint,
     naming_the_last_checkpoint,
+    noting_signals,
     save_checkpoint,
     write_whole,
 )
 from toybert.train.loop.losses import Meter, shares_of, weighed
 from toybert.train.loop.optim import make_optimizers, make_schedulers
-from toybert.train.loop.run import LoopOptions, configuration
+from toybert.train.loop.run import LoopOptions, configuration, on_main_process, own
 
 
 @dataclass
@@ -78,7 +80,8 @@ def train(
         return progress.epoch == options.epochs or (best is not None and best.is_over(progress.validation))
 
     began = time.perf_counter() - progress.seconds
-    with naming_the_last_checkpoint(folder), make_bar(total_steps, progress.step) as bar:
+    on_signal = options.checkpoint_on_signal
+    with naming_the_last_checkpoint(folder), noting_signals(on_signal) as noted, make_bar(total_steps, progress) as bar:
         while not is_done():
             model.train()
             for step in batches.steps(progress.epoch, skip=progress.batch):
@@ -101,8 +104,12 @@ def train(
                 if entry := meter.end_step(progress.step, progress.epoch):
                     progress.train.append(entry)
                     report(accelerator, bar, "train", entry, options.epochs)
-                if options.checkpoint_every and progress.step % options.checkpoint_every == 0:
+                # All processes stop after the same step, whichever of them was told to.
+                stops = on_signal and bool(accelerator.reduce(torch.tensor(len(noted), device=accelerator.device)))
+                if stops or (options.checkpoint_every and progress.step % options.checkpoint_every == 0):
                     save_checkpoint(accelerator, model, progress.step, folder, parts)
+                if stops:
+                    raise KeyboardInterrupt
             progress.epoch, progress.batch = progress.epoch + 1, 0
             figures = {"step": progress.step, "epoch": progress.epoch, **evaluate(model)}
             progress.validation.append(figures)
@@ -118,6 +125,7 @@ def train(
 def begin(options: LoopOptions, accelerator: Accelerator, parts: Sequence[Any]) -> None:
     """Loads a resumed run's last checkpoint, or records a new run's configuration, and starts the tracker."""
     folder = Path(options.output_dir)
+    on_main_process(accelerator, lambda: own(folder))
     if options.resume:
         load_checkpoint(accelerator, folder, parts)
     elif accelerator.is_main_process:
@@ -128,10 +136,12 @@ def begin(options: LoopOptions, accelerator: Accelerator, parts: Sequence[Any]) 
         accelerator.init_trackers("toybert", told)
 
 
-def make_bar(total_steps: int, step: int) -> Any:
+def make_bar(total_steps: int, progress: Progress) -> Any:
     """Makes a progress bar, which writes to a log file only every ten seconds."""
     every = 0.2 if sys.stderr.isatty() else 10
-    return tqdm(total=total_steps, initial=step, desc="Training", unit="step", smoothing=0.05, mininterval=every)
+    return tqdm(
+        total=total_steps, initial=progress.step, desc="Training", unit="step", smoothing=0.05, mininterval=every
+    )
 
 
 def report(accelerator: Accelerator, bar: Any, kind: str, entry: dict[str, float], epochs: int) -> None:

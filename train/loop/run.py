@@ -3,12 +3,13 @@
 import contextlib
 import math
 import os
+import platform
 import resource
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +26,7 @@ from accelerate.utils import (
     broadcast_object_list,
     set_seed,
 )
+from filelock import FileLock, Timeout
 from huggingface_hub.utils import validate_repo_id
 
 from toybert.train.cli import option
@@ -33,6 +35,8 @@ from toybert.train.loop.checkpoint import RECORD, read_record
 
 Made = TypeVar("Made")
 Ranges = tuple[tuple[str, Callable[[Any], bool], tuple[str, ...]], ...]  # what a value must be, its check, its options
+LOCK, OWNER = "run.lock", "run.owner"  # in a run's folder: whose it is, and about whom to ask
+OWNED: dict[Path, FileLock] = {}  # the folders that are this process's; a lock that is forgotten is released
 MOST = 2**32 - 1  # of any whole number: the largest seed that all libraries take
 LONGEST_WAIT = timedelta(days=1)  # for the other processes, while the main one reads a large text
 TRACKERS = [name for name in LoggerType.list() if name != "all"]
@@ -64,6 +68,7 @@ class LoopOptions:
     gradient_accumulation_steps: int = option("Batches to add up for each step of the optimiser.", 1)
     seed: int = option("Seed of the weights, the order of the rows, the masks and the dropout.", 0)
     checkpoint_every: int = option("Steps between checkpoints; 0 saves one after each epoch.", 0)
+    checkpoint_on_signal: bool = option("Save a checkpoint when SIGTERM or SIGHUP ends the run.", False)
     resume: bool = option("Continue the run in --output-dir from its last checkpoint.", False)
     report_to: str | None = option("Also log to a tracker, such as tensorboard or wandb.", None)
     push_to_hub: bool = option("Upload the run's folder to the Hub at the end.", False)
@@ -103,7 +108,7 @@ def check_ranges(options: LoopOptions, ranges: Ranges) -> None:
 
 def configuration(options: LoopOptions, accelerator: Accelerator) -> dict[str, Any]:
     """Returns what must stay the same for a run to be resumed: its options, and the hashes of what it learns from."""
-    free = ("output_dir", "resume", "report_to", "push_to_hub", "repo_id", "corpus", "model")
+    free = ("output_dir", "resume", "checkpoint_on_signal", "report_to", "push_to_hub", "repo_id", "corpus", "model")
     asked = {name: value for name, value in asdict(options).items() if name not in free}
     return {**asked, "num_processes": accelerator.num_processes, "sources": options.sources}
 
@@ -158,6 +163,23 @@ def claim_folder(options: LoopOptions, accelerator: Accelerator) -> None:
         raise ValueError(f"{folder} is a file: give another --output-dir")
     elif folder.is_dir() and any(not path.name.startswith("run.") for path in folder.iterdir()):
         raise ValueError(f"{folder} is not empty: resume the run in it with --resume, or give another --output-dir")
+    if folder.is_dir():  # else nothing is made there before `begin`, or a vocabulary is learnt
+        own(folder)
+
+
+def own(folder: Path) -> None:
+    """Makes this process the owner of a run's folder until it ends, however it ends; refuses one that is in use."""
+    folder.mkdir(parents=True, exist_ok=True)
+    about, lock = folder / OWNER, OWNED.setdefault(folder.resolve(), FileLock(folder / LOCK))
+    try:
+        lock.acquire(timeout=0)  # the system lets go of it when the process dies
+    except Timeout:
+        by = about.read_text(encoding="utf-8") if about.is_file() else "another process"
+        raise ValueError(f"{folder} is in use by {by}: wait for it, or give another --output-dir") from None
+    except NotImplementedError:  # some network file systems have no locks
+        return
+    since = datetime.now().astimezone().isoformat(timespec="seconds")
+    about.write_text(f"process {os.getpid()} on {platform.node()} since {since}", encoding="utf-8")
 
 
 def shares_a_cpu() -> bool:
