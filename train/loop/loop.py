@@ -13,6 +13,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from toybert.train.data.batches import Batches
+from toybert.train.hub.escape import in_line
 from toybert.train.hub.folders import save_hub_folder
 from toybert.train.hub.push import push
 from toybert.train.loop.best import Best
@@ -124,7 +125,8 @@ def begin(options: LoopOptions, accelerator: Accelerator) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / RECORD, {**configuration(options, accelerator), "repo_id": options.repo_id})
     if options.report_to:
-        told = {name: value for name, value in asdict(options).items() if isinstance(value, (int, float, str))}
+        told = {name: value for name, value in asdict(options).items() if isinstance(value, (int, float))}
+        told |= {name: in_line(value) for name, value in asdict(options).items() if isinstance(value, str)}
         accelerator.init_trackers("toybert", told)
 
 
