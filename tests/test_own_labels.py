@@ -576,7 +576,7 @@ def test_names_of_classes_break_neither_the_card_nor_the_log(
     said, card = capsys.readouterr().out, (tmp_path / "run" / "README.md").read_text()
     assert "one of 4 classes: <b>c</b>, `code`, a | b, two lines (single" in said
     assert "recall of two lines" in said
-    assert "- Classes: `<b>c</b>`, `'code'`, `a | b`, `two lines`\n" in card
+    assert "- Classes: `<b>c</b>`, `` `code` ``, `a | b`, `two lines`\n" in card
     assert list(config_of(tmp_path / "run")["id2label"].values()) == sorted(kinds)
 
 
