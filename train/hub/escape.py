@@ -40,7 +40,7 @@ def block(text: str, language: str) -> str:
 
 def ticks_around(text: str, least: int) -> str:
     """Returns more backticks than stand together in a text, so that they can enclose it."""
-    return "`" * max(least, *(1 + len(run) for run in re.findall("`+", text)), 0)
+    return "`" * max([least, *(1 + len(run) for run in re.findall("`+", text))])
 
 
 def in_quotes(name: str) -> str:

@@ -125,8 +125,8 @@ def begin(options: LoopOptions, accelerator: Accelerator) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / RECORD, {**configuration(options, accelerator), "repo_id": options.repo_id})
     if options.report_to:
-        told = {name: value for name, value in asdict(options).items() if isinstance(value, (int, float))}
-        told |= {name: in_line(value) for name, value in asdict(options).items() if isinstance(value, str)}
+        told = {name: value for name, value in asdict(options).items() if isinstance(value, (int, float, str))}
+        told = {name: in_line(value) if isinstance(value, str) else value for name, value in told.items()}
         accelerator.init_trackers("toybert", told)
 
 
