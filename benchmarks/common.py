@@ -23,6 +23,7 @@ import torch
 from transformers.utils import logging
 
 from benchmarks import SETTINGS
+from toybert.train.console import guard_console
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTPUT = ROOT / "outputs" / "benchmarks"
@@ -56,6 +57,7 @@ def quieten() -> None:
 
 def parse(made: argparse.ArgumentParser) -> argparse.Namespace:
     """Reads the command line and quietens the libraries; a smoke run has one round and a folder of its own."""
+    guard_console()
     options = made.parse_args()
     quieten()
     options.rounds = 1 if options.smoke else options.rounds

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from toybert.train import cli
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -25,4 +27,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    cli.run(main)

@@ -20,6 +20,7 @@ from benchmarks import common
 from benchmarks.pretrain import SIZES
 from benchmarks.real_text import REAL, real_blocks
 from benchmarks.time_to_quality import OURS, ROWS
+from toybert.train import cli
 from toybert.train.release import put, read_pages, write_pages
 
 FIGURES = common.ROOT / "figures"
@@ -242,4 +243,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    cli.run(main)

@@ -1,29 +1,37 @@
 """Claims about the card that a run leaves: it says what was done, gives nothing away, and yields to a person's."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import pandas as pd
 import pytest
 from huggingface_hub import ModelCard
 from torch import nn
 
 from toybert.configuration_toybert import ToyBertConfig
 from toybert.train.finetune import FinetuneOptions
-from toybert.train.hub.card import MARK, shown, write_card
+from toybert.train.hub.card import shown, write_card
 from toybert.train.hub.folders import ROOT
 from toybert.train.loop.loop import Progress
+from toybert.train.measure.results import write_predictions
 from toybert.train.pretrain import PretrainOptions
 
 
-def write(folder: Path, step: str = "pretrain", **options: str) -> str:
+def write(folder: Path, step: str = "pretrain", **options: Any) -> str:
     """Writes the card of a made-up run, and returns it."""
+    write_it(folder, step, **options)
+    return (folder / "README.md").read_text(encoding="utf-8")
+
+
+def write_it(folder: Path, step: str = "pretrain", **options: Any) -> None:
     kind = {"pretrain": PretrainOptions, "finetune": FinetuneOptions}[step]
     folder.mkdir(exist_ok=True)
     model = SimpleNamespace(config=ToyBertConfig(vocab_size=1234), parameters=nn.Linear(9, 9).parameters)
     results = [("validation", "accuracy", 0.87654, "a coin", 0.5), ("test", "loss", 0.2, "the mean", 2)]
     run = kind(output_dir=str(folder), **options)
     write_card(step, model, run, Progress(step=77, seconds=8.4), ["12 documents"], results)
-    return (folder / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("step", "task"), [("pretrain", "fill-mask"), ("finetune", "text-classification")])
@@ -59,13 +67,55 @@ def test_the_card_gives_no_path_of_the_machine_away(tmp_path: Path) -> None:
     assert "--output-dir mine --model model --corpus corpus" in card
 
 
-def test_a_card_that_a_person_wrote_is_left_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = write(tmp_path / "mine")
-    assert write(tmp_path / "mine", epochs=5) != first  # its own it writes anew
-    mine = first.replace(MARK, "I measured more.")
-    (tmp_path / "mine" / "README.md").write_text(mine, encoding="utf-8")
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_a_card_is_written_anew_until_a_person_edits_it(
+    tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, path = write(tmp_path / "mine"), tmp_path / "mine" / "README.md"
+    path.write_bytes(first.replace("\n", ending).encode())  # as git may do on Windows: nobody has edited that
+    assert write(tmp_path / "mine", epochs=5) != first
+    assert "edited" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda card: card.replace("It states no licence", "Its licence is MIT"),
+        lambda card: card.replace("library_name", "license: mit\nlibrary_name"),
+        lambda card: card + "I measured more.\n",
+        lambda card: card.partition("<!--")[0],
+        lambda card: "",
+    ],
+)
+def test_a_card_that_a_person_has_edited_is_left_as_it_is(
+    tmp_path: Path, edit: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine, path = edit(write(tmp_path / "mine")), tmp_path / "mine" / "README.md"
+    path.write_text(mine, encoding="utf-8")
     assert write(tmp_path / "mine", epochs=6) == mine
-    assert "somebody has written it" in capsys.readouterr().out
+    assert f"left {path} as it is: somebody has edited it" in capsys.readouterr().out
+
+
+def test_a_card_that_an_editor_saved_in_another_encoding_is_left_as_it_is(tmp_path: Path) -> None:
+    write(tmp_path / "mine")
+    path = tmp_path / "mine" / "README.md"
+    path.write_text("Caf\u00e9", encoding="cp1252")
+    write_it(path.parent)
+    assert path.read_bytes() == b"Caf\xe9"
+
+
+def test_predictions_that_a_person_has_edited_are_left_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, rows = tmp_path / "predictions.csv", pd.DataFrame({"text": ["a dog"], "predicted": ["good"]})
+    for _ in range(2):
+        write_predictions(path, rows)
+    assert "as it is" not in capsys.readouterr().out
+    path.write_text("text,predicted,mine\na dog,good,bad\n", encoding="utf-8")
+    write_predictions(path, rows)
+    assert "mine" in path.read_text(encoding="utf-8")
+    assert f"left {path} as it is" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_the_base_is_named_where_others_can_find_it(tmp_path: Path) -> None:

@@ -287,3 +287,9 @@ def test_the_command_on_a_card_gives_the_options_that_the_run_had(
     assert cli.parse(PretrainOptions, None, RECIPES) == options
     assert ("--no-nsp" in words) == (not options.nsp)
     assert not {"True", "False"} & set(words) or options.pack is not None
+
+
+def test_the_command_on_a_card_keeps_a_value_that_begins_with_a_hyphen(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = shlex.split(command("finetune", FinetuneOptions(output_dir="out", label_column="--resume")))
+    monkeypatch.setattr("sys.argv", ["script", *words[4:]])
+    assert cli.parse(FinetuneOptions, None).label_column == "--resume"

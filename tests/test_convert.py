@@ -576,7 +576,7 @@ def test_a_converted_folder_says_from_what_it_was_made(tmp_path):
     convert(tmp_path / "bert", tmp_path / "toybert")
     card = ModelCard.load(tmp_path / "toybert" / "README.md")
     assert card.data.tags == ["bert", "toybert", "custom_code"]
-    assert "Left out, as they have no place here: cls.species.weight." in card.content
+    assert "Left out, as they have no place here: `cls.species.weight`." in card.content
 
 
 def make_tokenizer(words=WORDS, **options):

@@ -458,6 +458,18 @@ def test_numbers_are_regressed_on_for_pairs_of_texts(run: Callable, tmp_path: Pa
         assert re.search(rf"\| {split}: correlation \(Pearson's\) \| -?0\.\d{{3}} \| .* 0\.000 \|", card)
 
 
+@pytest.mark.parametrize("quoted", [False, True])
+def test_a_cell_that_a_spreadsheet_would_run_is_quoted_if_asked(quoted: bool, run: Callable, tmp_path: Path) -> None:
+    file = write(tmp_path / "t.csv", "text,=label\n" + "=1+2 dogs,@good\n+cats ran,-1\n" * 10)
+    run(train_file=file, test_file=file, label_column="=label", quote_formulas=quoted)
+    with open(tmp_path / "run" / "predictions.csv", encoding="utf-8", newline="") as lines:
+        head, first, second, *_ = csv.reader(lines)
+    mark = "'" * quoted
+    assert head == ["text", f"{mark}=label", "predicted", "p(-1)", "p(@good)"]
+    assert first[:2] == [f"{mark}=1+2 dogs", f"{mark}@good"]
+    assert second[:2] == [f"{mark}+cats ran", "-1"]  # a number is no formula
+
+
 def test_a_test_file_without_labels_is_predicted_all_the_same(run: Callable, tmp_path: Path) -> None:
     train = write(tmp_path / "train.tsv", "text\tlabel\n" + "the dog ran\t1\nthe cat sat\t-1\n" * 10)
     run(train_file=train, test_file=write(tmp_path / "test.csv", "text\nthe dog ran\n"))
@@ -566,7 +578,7 @@ def test_names_of_classes_break_neither_the_card_nor_the_log(
     said, card = capsys.readouterr().out, (tmp_path / "run" / "README.md").read_text()
     assert "one of 4 classes: <b>c</b>, `code`, a | b, two lines (single" in said
     assert "recall of two lines" in said
-    assert "- Classes: `<b>c</b>`, `'code'`, `a | b`, `two lines`\n" in card
+    assert "- Classes: `<b>c</b>`, `` `code` ``, `a | b`, `two lines`\n" in card
     assert list(config_of(tmp_path / "run")["id2label"].values()) == sorted(kinds)
 
 

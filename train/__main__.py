@@ -136,7 +136,7 @@ def read_corpora(options: Options) -> tuple[DatasetDict, DatasetDict]:
 def recipe_of(options: PretrainOptions | FinetuneOptions) -> dict[str, Any]:
     """Returns the options that decide what a run learns."""
     left_out = ["output_dir", "resume", "push_to_hub", "repo_id", "corpus", "model", "checkpoint_every"]
-    left_out += ["text_column", "label_column"]
+    left_out += ["text_column", "label_column", "quote_formulas"]
     return {name: value for name, value in asdict(options).items() if name not in left_out and value is not None}
 
 

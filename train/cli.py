@@ -16,6 +16,9 @@ import torch
 import yaml
 from transformers.utils import logging
 
+from toybert.train.console import guard_console
+from toybert.train.hub.escape import in_line
+
 Options = TypeVar("Options")
 STOPS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # Windows has one of them
 DEBUG = "With --debug, an error prints its traceback."  # the end of every script's help
@@ -28,7 +31,7 @@ GROUPS = {
     "recipe": "recipe nsp mlm_probability mlm_probability_end epochs finetuning_epochs max_steps batch_size "
     "gradient_accumulation_steps learning_rate muon_learning_rate weight_decay schedule warmup_ratio dropout "
     "max_grad_norm freeze_embeddings best_metric patience",
-    "run": "output_dir seed checkpoint_every checkpoint_on_signal resume report_to",
+    "run": "output_dir seed checkpoint_every checkpoint_on_signal resume report_to quote_formulas",
     "hub": "push_to_hub repo_id private dry_run",
 }
 
@@ -129,6 +132,7 @@ def read_options(path: str, names: set[str]) -> list[str]:
 
 def run(main: Callable[[], Any]) -> None:
     """Runs a script; an error becomes one sentence and exit code 1, or with `--debug` a traceback."""
+    guard_console()
     debug = "--debug" in sys.argv
     sys.argv = [word for word in sys.argv if word != "--debug"]  # the scripts need not know it
     datasets.disable_progress_bars()  # the libraries' bars flash by; `load_text` shows one for a large text
@@ -157,6 +161,8 @@ def run(main: Callable[[], Any]) -> None:
 def sentence(error: BaseException) -> str:
     """Describes an error in one line; a ValueError or an OSError is one that the user can fix."""
     # These two are ValueErrors that name no file; those that a user can fix were caught earlier, to name it.
+    if isinstance(error, UnicodeEncodeError):
+        return f"{in_line(error.object)} is not UTF-8: give it another name"
     unnamed = isinstance(error, (json.JSONDecodeError, UnicodeError))
     if isinstance(error, (ValueError, OSError)) and not unnamed:
         return " ".join(str(error).split())

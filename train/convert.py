@@ -16,6 +16,7 @@ from transformers import BertConfig
 from toybert.train import cli
 from toybert.train.hub import folders, names, stock
 from toybert.train.hub.card import write_conversion_card
+from toybert.train.hub.escape import in_line
 from toybert.train.hub.folders import CODE, ROOT
 from toybert.train.loop.checkpoint import flush
 
@@ -62,6 +63,7 @@ def convert(source: str | Path, target: str | Path, revision: str | None = None)
         ValueError: the source is neither of the two, or has something that can't be converted.
         OSError: the source lacks its configuration or its weights, or `target` is not empty.
     """
+    str(target).encode()  # as in `check_checkpoint`
     target = Path(target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(f"{target} is not empty: name a new folder")
@@ -124,7 +126,7 @@ def main() -> None:
     left_out = convert(options.source, options.target, options.revision)
     print(f"converted {options.source} to {options.target}")
     if left_out:
-        print(f"left out, as they have no place there: {', '.join(left_out)}")
+        print(f"left out, as they have no place there: {', '.join(map(in_line, left_out))}")
 
 
 if __name__ == "__main__":

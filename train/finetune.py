@@ -69,6 +69,7 @@ class FinetuneOptions(LoopOptions):
     problem_type: str | None = option(f"{', '.join(PROBLEMS)} (default: guessed from the labels).", None)
     best_metric: str | None = option("Chooses the best epoch (default: accuracy, micro_f1 or loss, by problem).", None)
     freeze_embeddings: bool = option("Leave words where pre-training put them, those without labels too.", False)
+    quote_formulas: bool = option("Begin text in predictions.csv with ' if a spreadsheet would run it as code.", False)
     patience: int = option("Stop after this many epochs without improvement, and keep the best; 0 never stops.", 0)
 
     def __post_init__(self) -> None:
@@ -132,7 +133,7 @@ def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
         accelerator.print(f"kept epoch {epoch} of {len(progress.validation)}, the best by {by}")
 
     measured = {split: tables[split] for split in ("validation", "test") if split == "validation" or options.test_file}
-    results = write_results(model, measured, data, labels, options.texts, folder, accelerator)
+    results = write_results(model, measured, data, labels, options, accelerator)
     if accelerator.is_main_process:
         write_finetuning_card(model, data, labels, results, options, progress)
     draw = partial(plot_finetuning, metric=METRICS[labels.problem_type][0], kept=epoch if options.patience else 0)

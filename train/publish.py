@@ -1,5 +1,6 @@
 """Uploads the repository to the Hub: the model, its card, and all that is needed to retrain and test it."""
 
+import os
 import subprocess
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ from huggingface_hub.utils import validate_repo_id
 
 from toybert.train import cli
 from toybert.train.cli import option
+from toybert.train.hub.escape import in_line
 from toybert.train.hub.folders import ROOT, read_json, within
 from toybert.train.hub.push import push
 from toybert.train.release import read_pages, refresh
@@ -31,10 +33,10 @@ class PublishOptions:
 def git(*words: str) -> list[str]:
     """Runs a git command in the repository; returns the file names that it prints, without those in `LEFT_OUT`."""
     try:
-        listed = subprocess.run(["git", *words, "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        listed = subprocess.run(["git", *words, "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     except (FileNotFoundError, subprocess.CalledProcessError) as error:
         raise FileNotFoundError(f"{ROOT} is no git checkout: only files that git tracks are uploaded") from error
-    return [name for name in listed.split("\0") if name and not name.startswith(LEFT_OUT)]
+    return [name for name in os.fsdecode(listed).split("\0") if name and not name.startswith(LEFT_OUT)]
 
 
 def published_files() -> dict[str, int]:
@@ -64,11 +66,11 @@ def publish(options: PublishOptions) -> None:
     check_pages()
     files = published_files()
     for name, size in files.items():
-        print(f"{size:>11,}  {name}")
+        print(f"{size:>11,}  {in_line(name)}")
     print(f"{sum(files.values()):>11,}  bytes in {len(files)} files")
     changes = ("diff", "--name-only", "--relative")
     if changed := sorted({*git(*changes), *git(*changes, "--cached")}):
-        print(f"not committed as they are: {', '.join(changed)}")
+        print(f"not committed as they are: {', '.join(map(in_line, changed))}")
     if options.dry_run:
         print("nothing was uploaded: this was a dry run")
     else:

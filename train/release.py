@@ -111,7 +111,11 @@ def refresh_pages() -> None:
 
 
 def main() -> None:
-    """Trains with the default recipe, ships the result, and refreshes the card and docs/."""
+    """Trains with the default recipe, ships the result, and refreshes the card and docs/, or does only the last."""
+    parser = cli.make_parser(__doc__)
+    parser.add_argument("--readme-only", action="store_true", help="Train nothing: only refresh README.md and docs/.")
+    if parser.parse_args().readme_only:
+        return refresh_pages()
     run = Path(first_free_folder())
     train_all(Options(output_dir=str(run)))
     ship(run)
@@ -120,6 +124,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    parser = cli.make_parser(__doc__)
-    parser.add_argument("--readme-only", action="store_true", help="Train nothing: only refresh README.md and docs/.")
-    cli.run(refresh_pages if parser.parse_args().readme_only else main)
+    cli.run(main)

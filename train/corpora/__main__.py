@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from toybert.train import cli
 from toybert.train.corpora.card import written
 from toybert.train.corpora.make_sentiment import sentiment
 from toybert.train.corpora.make_stories import stories
@@ -28,10 +28,15 @@ def files() -> dict[str, str]:
     return {**texts, "README.md": written(card, **corpora)}
 
 
-if __name__ == "__main__":
-    argparse.ArgumentParser(prog="python -m toybert.train.corpora", description=__doc__).parse_args()
+def main() -> None:
+    """Writes every file."""
+    cli.make_parser(__doc__).parse_args()
     for name, text in files().items():
         path = FOLDER / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(text.encode())
         print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    cli.run(main)

@@ -1,5 +1,6 @@
 """The model card that a run leaves in its folder: what was trained, on what, how, and how well."""
 
+import hashlib
 import os
 import shlex
 from dataclasses import fields
@@ -9,9 +10,10 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
+from toybert.train.hub.escape import block, code, in_line, in_quotes, plain
 from toybert.train.hub.folders import is_hub_id
 
-MARK = "<!-- Written by toybert.train. Take this line out to make the card your own: it is then left as it is. -->"
+MARK = "\n<!-- Written by toybert.train, which leaves this card as it is once you have edited it. "
 TASKS = {"pretrain": "fill-mask", "finetune": "text-classification"}  # of each script, in the Hub's terms
 TAGS = ["bert", "toybert", "custom_code"]
 FIGURES = {  # a figure's names on the card and on the Hub; any other is an accuracy, under its own name on the card
@@ -42,30 +44,38 @@ def command(step: str, options: Any) -> str:
             words.append(f"--{name}" if value else f"--no-{name}")
         else:
             is_path = name in ("corpus", "model", "init-from", "output-dir") or name.endswith("-file")
-            words += [f"--{name}", shown(value) if is_path else str(value)]
+            word = shown(value) if is_path else str(value)
+            words += [f"--{name}={word}"] if word.startswith("-") else [f"--{name}", word]
     return shlex.join(words)
 
 
-def code(text: str) -> str:
-    """Returns a text as inline code in Markdown, so that none of its characters is special."""
-    return "`" + " ".join(text.split()).replace("`", "'") + "`"
+def signed(card: str) -> str:
+    """Returns a card with a last line that holds its hash, from which an edit can be told."""
+    return f"{card}{MARK}{hashlib.sha256(card.encode()).hexdigest()} -->\n"
+
+
+def is_edited(card: str) -> bool:
+    """Tells whether a card is anything but what `signed` returned."""
+    return card != signed(card.rpartition(MARK)[0])
 
 
 def fill(path: Path, template: str, head: ModelCardData, **values: Any) -> None:
-    """Writes a card from one of the templates beside this file."""
+    """Writes a card from one of the templates beside this file, whole or not at all."""
     where, name = Path(__file__).with_name(template), path.parent.resolve().name
-    card = ModelCard.from_template(head, str(where), name=name, **values)
-    path.write_text(f"{card}\n", encoding="utf-8")
+    card = ModelCard.from_template(head, str(where), name=plain(name), **values)
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(signed(f"{card}\n"), encoding="utf-8")
+    unfinished.replace(path)
 
 
 def write_card(step: str, model: Any, options: Any, progress: Any, data: list[str], results: list[Result]) -> None:
-    """Writes README.md into the folder of a run (pretrain or finetune), unless a person has written one.
+    """Writes README.md into the folder of a run (pretrain or finetune), unless a person has edited the one there.
 
     `data` are sentences on what the run learnt from; `results` are the rows of the table of figures.
     """
     path = Path(options.output_dir) / "README.md"
-    if path.exists() and MARK not in path.read_text(encoding="utf-8"):
-        print(f"left {path} as it is: somebody has written it")
+    if path.exists() and is_edited(path.read_text(encoding="utf-8", errors="replace")):
+        print(f"left {path} as it is: somebody has edited it")
         return
     figures, rows = [], []
     for split, name, value, baseline, its in results:
@@ -75,21 +85,21 @@ def write_card(step: str, model: Any, options: Any, progress: Any, data: list[st
         corpus = next(
             filter(None, (getattr(options, f"{part}_file", None) for part in (split, "train"))), options.corpus
         )
-        corpus = Path(corpus).name
+        corpus = in_line(Path(corpus).name)
         figures.append(EvalResult(
             task_type=TASKS[step], dataset_type=corpus, dataset_name=corpus, dataset_split=split,
             metric_type=kind, metric_name=title, metric_value=round(value, 4),
         ))  # fmt: skip
     head = ModelCardData(
         library_name="transformers", pipeline_tag=TASKS[step], tags=TAGS,
-        model_name=path.parent.resolve().name, eval_results=figures,
+        model_name=in_line(path.parent.resolve().name), eval_results=figures,
         base_model=options.model if step == "finetune" and is_hub_id(options.model) else None,  # not for a local folder
     )  # fmt: skip
     fill(
         path, "card_template.md", head,
-        mark=MARK, config=model.config, options=options, progress=progress, data=data, results=rows,
+        config=model.config, options=options, progress=progress, data=data, results=rows,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
-        where=options.repo_id or shown(options.output_dir), command=command(step, options),
+        where=in_quotes(options.repo_id or shown(options.output_dir)), command=block(command(step, options), "bash"),
         torch=version("torch"), transformers=version("transformers"),
     )  # fmt: skip
 
@@ -101,5 +111,6 @@ def write_conversion_card(
     to_bert = config.model_type == "bert"
     tags, base = ["bert"] if to_bert else TAGS, str(source) if is_hub_id(source) else None
     head = ModelCardData(library_name="transformers", base_model=base, tags=tags)
-    values = {"source": shown(str(source)), "revision": revision, "to_bert": to_bert, "left_out": left_out}
-    fill(folder / "README.md", "conversion_template.md", head, **values)
+    values = {"source": code(shown(str(source))), "to_bert": to_bert, "left_out": [code(name) for name in left_out]}
+    revision = revision and code(revision)
+    fill(folder / "README.md", "conversion_template.md", head, revision=revision, **values)

@@ -59,6 +59,7 @@ def is_hub_id(name: str | Path) -> bool:
 
 def check_checkpoint(source: str | Path, revision: str | None = None) -> None:
     """Refuses a local folder without a checkpoint or with a revision; the library itself checks a Hub id."""
+    str(source).encode()  # an error if the name is not UTF-8: the libraries below can't read it
     if revision and not is_hub_id(source):
         raise ValueError(f"{source} is a folder, and revision {revision} needs an id on the Hub")
     if not is_hub_id(source) and not (Path(source) / "config.json").is_file():

@@ -14,6 +14,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from toybert.train.data.batches import Batches
+from toybert.train.hub.escape import in_line
 from toybert.train.hub.folders import save_hub_folder
 from toybert.train.hub.push import push
 from toybert.train.loop.best import Best
@@ -133,6 +134,7 @@ def begin(options: LoopOptions, accelerator: Accelerator, parts: Sequence[Any]) 
         write_whole(folder / RECORD, {**configuration(options, accelerator), "repo_id": options.repo_id})
     if options.report_to:
         told = {name: value for name, value in asdict(options).items() if isinstance(value, (int, float, str))}
+        told = {name: in_line(value) if isinstance(value, str) else value for name, value in told.items()}
         accelerator.init_trackers("toybert", told)
 
 

@@ -8,6 +8,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, AutoMode
 
 from toybert.train.data.labels import SINGLE, Labels, shortened
 from toybert.train.hub.card import shown
+from toybert.train.hub.escape import code
 from toybert.train.hub.folders import ROOT, load_config, load_model, pinned, saved_type
 
 DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")  # for the run only; config.json keeps its own
@@ -61,7 +62,7 @@ def goes_on_from(options: Any) -> list[str]:
     known = HEADS.get((config.architectures or [""])[0], ())
     new = [head for head in HEADS["ToyBertForPreTraining"][: 1 + options.nsp] if head not in known]
     heads = f", with a new head for {' and '.join(new)}" if new else ""
-    return [f"goes on from `{shown(options.init_from)}`{heads}", *saved_type(checkpoint)]
+    return [f"goes on from {code(shown(options.init_from))}{heads}", *saved_type(checkpoint)]
 
 
 def make_classifier(checkpoint: str, labels: Labels, dropout: float) -> tuple[Any, dict[str, Any]]:

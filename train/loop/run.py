@@ -46,6 +46,7 @@ RANGES: Ranges = (
     ("at least 0", lambda x: x >= 0, NOT_NEGATIVE),
     ("at least 0 and below 1", lambda x: 0 <= x < 1, ("dropout", "warmup_ratio")),
     ("above 0", lambda x: x > 0, ("learning_rate",)),
+    ("a name in UTF-8", lambda x: x.encode(errors="ignore").decode() == x, ("output_dir",)),
     ("linear or constant", lambda x: x in ("linear", "constant"), ("schedule",)),
     (f"one of {', '.join(TRACKERS)}", lambda x: not x or x in TRACKERS, ("report_to",)),
 )
@@ -108,7 +109,8 @@ def check_ranges(options: LoopOptions, ranges: Ranges) -> None:
 
 def configuration(options: LoopOptions, accelerator: Accelerator) -> dict[str, Any]:
     """Returns what must stay the same for a run to be resumed: its options, and the hashes of what it learns from."""
-    free = ("output_dir", "resume", "checkpoint_on_signal", "report_to", "push_to_hub", "repo_id", "corpus", "model")
+    free = ["output_dir", "resume", "checkpoint_on_signal", "report_to", "push_to_hub", "repo_id", "corpus", "model"]
+    free += ["quote_formulas"]
     asked = {name: value for name, value in asdict(options).items() if name not in free}
     return {**asked, "num_processes": accelerator.num_processes, "sources": options.sources}
 

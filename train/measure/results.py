@@ -12,20 +12,23 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from toybert.train.data.datasets import FinetuneDataset, MaskedDataset
-from toybert.train.data.labels import REGRESSION, SINGLE, Labels, dataset_notes, read_labels, shortened
+from toybert.train.data.labels import REGRESSION, SINGLE, Labels, dataset_notes, is_number, read_labels, shortened
 from toybert.train.data.tables import Table
 from toybert.train.data.tokens import TokenisedText
-from toybert.train.hub.card import Result, code, shown, write_card
+from toybert.train.hub.card import Result, shown, write_card
+from toybert.train.hub.escape import code, in_line
 from toybert.train.hub.folders import ROOT
 from toybert.train.measure import classification
 from toybert.train.measure.baselines import commonest_word
 from toybert.train.measure.classification import BASELINES, METRICS, Comparison
 from toybert.train.measure.plots import MOST_CLASSES, plot_confusion
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet runs
+
 
 def describe(text: TokenisedText, training: MaskedDataset, validation: MaskedDataset, options: Any) -> list[str]:
     """Describes what pre-training learns from, what is held out, and which text it does not use."""
-    name = f"{'the beginning of ' * options.streaming}`{Path(options.corpus).name}`"
+    name = f"{'the beginning of ' * options.streaming}{code(Path(options.corpus).name)}"
     rows = f"{len(training):,} pairs of sentences, half of them true" if options.nsp else f"{len(training):,} inputs"
     said = [
         f"{text.documents:,} training documents of {name}, {rows}",
@@ -36,7 +39,7 @@ def describe(text: TokenisedText, training: MaskedDataset, validation: MaskedDat
     said += text.source.twins
     if others := text.source.unread:
         more = f" and {len(others) - 5} more" if len(others) > 5 else ""
-        said.append(f"not read of this folder: {', '.join(others[:5])}{more}")
+        said.append(f"not read of this folder: {', '.join(map(code, others[:5]))}{more}")
     said += [f"training text: {note}" for note in training.notes()]
     return said + [f"held-out text: {note}" for note in validation.notes()]
 
@@ -55,26 +58,24 @@ def write_results(
     tables: dict[str, Table],
     data: dict[str, FinetuneDataset],
     labels: Labels,
-    texts: Sequence[str],
-    folder: Path,
+    options: Any,
     accelerator: Accelerator,
 ) -> dict[str, Comparison]:
     """Measures a model on each table that has labels, and writes the results into a run's folder.
 
-    `tables` are the validation table and, if there is one, the test table; `data` has these and the training rows;
-    `texts` are the columns of text.
+    `tables` are the validation table and, if there is one, the test table; `data` has these and the training rows.
     """
-    results = {}
+    results, folder = {}, Path(options.output_dir)
     for split, table in tables.items():
         logits, truth = classification.predict(model, data[split], accelerator), data[split].labels
         if truth is not None:
             results[split] = classification.with_baseline(logits, truth, data["train"].labels, labels.names)
-            accelerator.print(f"{table.name}:\n{classification.format_comparison(results[split], 'training')}")
+            accelerator.print(f"{in_line(table.name)}:\n{classification.format_comparison(results[split], 'training')}")
         if not accelerator.is_main_process:
             continue
         if split == "test":
-            write_predictions(folder / "predictions.csv", table, texts, data[split].row, logits, labels)
-            print(f"predicted {table.name} into {folder / 'predictions.csv'}")
+            rows = table_of_predictions(table, options.texts, data[split].row, logits, labels)
+            write_predictions(folder / "predictions.csv", quoted(rows) if options.quote_formulas else rows)
         elif labels.problem_type == SINGLE and len(labels.names) <= MOST_CLASSES:
             plot_confusion(truth, logits.argmax(1), labels.names, folder / "figures" / "confusion.png")
         elif labels.problem_type == SINGLE:
@@ -84,10 +85,10 @@ def write_results(
     return results
 
 
-def write_predictions(
-    path: Path, table: Table, texts: Sequence[str], rows: np.ndarray, logits: Tensor, labels: Labels
-) -> None:
-    """Writes a CSV file: a table's texts, its labels if it has any, what was predicted, and each class's probability.
+def table_of_predictions(
+    table: Table, texts: Sequence[str], rows: np.ndarray, logits: Tensor, labels: Labels
+) -> pd.DataFrame:
+    """Returns a table's texts, its labels if it has any, what was predicted, and each class's probability.
 
     `rows` are those of the table that have logits; the others have no word, and their predictions stay empty.
     """
@@ -96,10 +97,29 @@ def write_predictions(
         found = read_labels(table, labels.column, labels.separator)
         given[labels.column] = [labels.as_text(label) for label in found]
     predicted = pd.DataFrame(predictions(logits, labels), index=rows).reindex(range(len(table.rows)))
+    return pd.concat([pd.DataFrame(given), predicted], axis=1)
+
+
+def quoted(rows: pd.DataFrame) -> pd.DataFrame:
+    """Puts ' before every text and name of a column that a spreadsheet would take for a formula; numbers stay."""
+
+    def quote(cell: Any) -> Any:
+        return f"'{cell}" if str(cell).startswith(FORMULA) and not is_number(cell) else cell
+
+    return rows.apply(lambda column: column.map(quote)).rename(columns=quote)
+
+
+def write_predictions(path: Path, rows: pd.DataFrame) -> None:
+    """Writes rows into a CSV file, unless a file with other contents is there."""
     unfinished = path.with_suffix(".unfinished")
     # pandas quotes a text for a lone "\r" only if the ends of lines have one.
-    pd.concat([pd.DataFrame(given), predicted], axis=1).to_csv(unfinished, index=False, lineterminator="\r\n")
-    unfinished.replace(path)
+    rows.to_csv(unfinished, index=False, lineterminator="\r\n")
+    if path.exists() and path.read_bytes() != unfinished.read_bytes():
+        unfinished.unlink()
+        print(f"left {path} as it is: it is not what this run predicts, so somebody may have edited it")
+    else:
+        unfinished.replace(path)
+        print(f"wrote the predictions into {path}")
 
 
 def predictions(logits: Tensor, labels: Labels) -> dict[str, list[str]]:
