@@ -32,7 +32,7 @@ from toybert.train.data.source import Source, TextOptions, find_source, find_tab
 from toybert.train.data.stream import is_held_out
 from toybert.train.data.text import Text, load_text
 from toybert.train.data.tokens import pack, tokenise
-from toybert.train.data.vocabulary import learn_tokenizer
+from toybert.train.data.vocabulary import accents_taken, learn_tokenizer, load_learnt, save_learnt
 from toybert.train.hub.folders import ROOT, load_config, load_model, load_tokenizer, save_hub_folder
 from toybert.train.pretrain import PretrainOptions, make_model, train_pretraining
 
@@ -776,3 +776,34 @@ def test_a_vocabulary_without_a_word_is_refused_before_anything_is_learnt(text_f
     with pytest.raises(ValueError, match=r"no word of the text occurs 100,000 times"):
         train_pretraining(PretrainOptions(output_dir=str(tmp_path / "run"), corpus=text_file, min_frequency=10**5))
     assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_word_pieces_keep_the_marks_that_they_are_told_to_keep() -> None:
+    texts = [["\u304b\u304e \u304c\u304d", "\u0915\u093f \u0915\u0940 \u0915", "caf\u00e9 cafe"]] * 3
+    for strip, different in ((None, False), (True, False), (False, True)):
+        tokenizer = learn_tokenizer("wordpiece", texts, 100, 1, 64, strip_accents=strip)
+        for one, other in (("\u304b", "\u304c"), ("caf\u00e9", "cafe")):
+            assert (tokenizer(one)["input_ids"] != tokenizer(other)["input_ids"]) == different
+        assert tokenizer.unk_token_id not in tokenizer(" ".join(texts[0]))["input_ids"]
+        assert accents_taken(texts, True, strip) == (0 if different else 5)
+    assert accents_taken([["\ud55c\uad6d \u4e2d\u56fd \u20ac 5"]], True, None) == 0  # nothing to take off
+
+
+@pytest.mark.parametrize("kind", ["word", "wordpiece"])
+def test_capitals_are_kept_if_that_is_asked_for(kind: str, tmp_path: Path) -> None:
+    for lower in (True, False):
+        tokenizer = learn_tokenizer(kind, [["The cat saw The Cat ."]] * 3, 60, 1, 64, lower_case=lower)
+        save_learnt(tokenizer, tmp_path / kind)
+        for each in (tokenizer, load_learnt(kind, tmp_path / kind)):
+            assert (each("The Cat")["input_ids"] == each("the cat")["input_ids"]) == lower
+
+
+def test_the_letters_of_a_chinese_text_are_known() -> None:
+    letters = [chr(0x4E00 + number) for number in range(3000)]
+    tokenizer = learn_tokenizer("wordpiece", [["".join(letters[i : i + 30]) for i in range(0, 3000, 30)]], 8000, 1, 64)
+    assert tokenizer.unk_token_id not in tokenizer("".join(letters))["input_ids"]
+
+
+def test_words_have_no_accents_to_take_off(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="strip_accents goes with the tokenizer wordpiece"):
+        PretrainOptions(output_dir="x", strip_accents=True)

@@ -388,30 +388,6 @@ def test_a_run_killed_twenty_times_is_bit_for_bit_the_run_never_interrupted(stor
     assert not list(runs.folder.rglob("*.unfinished"))
 
 
-HOLDER = """
-import sys, time
-from pathlib import Path
-from toybert.train.loop.run import own
-own(Path(sys.argv[1]))
-print("held", flush=True)
-time.sleep(60)
-"""
-
-
-def test_a_folder_has_one_owner_at_a_time_and_a_dead_one_is_none(begun: Path, whole: Path, stories: str) -> None:
-    owner = subprocess.Popen([sys.executable, "-c", HOLDER, begun], stdout=subprocess.PIPE, text=True)
-    assert owner.stdout is not None
-    assert owner.stdout.readline() == "held\n"
-    before = {path: path.stat().st_mtime_ns for path in begun.rglob("*")}
-    with pytest.raises(ValueError, match=rf"is in use by process {owner.pid} on .* since 20\d\d-"):
-        pretrain(begun, stories, resume=True)
-    assert {path: path.stat().st_mtime_ns for path in begun.rglob("*")} == before
-    owner.kill()
-    owner.wait()
-    pretrain(begun, stories, resume=True)
-    assert_same_run(begun, whole)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "saves"), [(signal.SIGTERM, True), (signal.SIGHUP, False)])
 def test_a_signal_that_ends_a_run_names_its_last_checkpoint_and_may_save_one_first(

@@ -32,8 +32,9 @@ from toybert.train.finetune import RECIPES as FINETUNE_RECIPES
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub.folders import load_tokenizer
 from toybert.train.loop.checkpoint import checkpoints
+from toybert.train.loop.network import VOCABULARY
 from toybert.train.measure.plots import plot_pretraining
-from toybert.train.pretrain import RECIPES, VOCABULARY, PretrainOptions, train_pretraining
+from toybert.train.pretrain import RECIPES, PretrainOptions, train_pretraining
 
 
 def write_splits(folder: Path, rows: list[dict[str, Any]]) -> str:
@@ -322,7 +323,7 @@ def test_every_file_of_a_run_is_there(pretrained: Path) -> None:
     assert found - {"special_tokens_map.json"} == {
         "config.json", "configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert.py",
         "model.safetensors", "tokenizer.json", "tokenizer_config.json",
-        "README.md", "run.json", "run.vocabulary", "run.lock", "run.owner", "history.json", "figures", "checkpoints",
+        "README.md", "run.json", "run.vocabulary", "history.json", "figures", "checkpoints",
     }  # fmt: skip
 
 

@@ -26,8 +26,8 @@ DEBUG = "With --debug, an error prints its traceback."  # the end of every scrip
 GROUPS = {
     "data": "corpus corpus_config train_file validation_file test_file text_column text_pair_column label_column "
     "label_separator problem_type split_sentences language pack streaming stories sentiment",
-    "model": "model init_from revision tokenizer vocab_size min_frequency max_length num_hidden_layers hidden_size "
-    "num_attention_heads intermediate_size embeddings initializer_range",
+    "model": "model init_from revision tokenizer lower_case strip_accents vocab_size min_frequency max_length "
+    "num_hidden_layers hidden_size num_attention_heads intermediate_size embeddings initializer_range",
     "recipe": "recipe nsp mlm_probability mlm_probability_end epochs finetuning_epochs max_steps batch_size "
     "gradient_accumulation_steps learning_rate muon_learning_rate weight_decay schedule warmup_ratio dropout "
     "max_grad_norm freeze_embeddings best_metric patience",

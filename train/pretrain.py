@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from accelerate import Accelerator
-from transformers import PreTrainedTokenizerBase
 
 from toybert.train import cli
 from toybert.train.cli import option
@@ -18,20 +17,11 @@ from toybert.train.data.stream import StreamedBatches, in_windows, load_head
 from toybert.train.data.text import load_text
 from toybert.train.data.tokens import TokenisedText, tokenise_text
 from toybert.train.data.vectors import word_vectors
-from toybert.train.data.vocabulary import TOKENIZERS, learn_tokenizer, load_learnt, save_learnt
+from toybert.train.data.vocabulary import TOKENIZERS, accents_taken, learn_tokenizer, save_learnt
 from toybert.train.hub.card import write_card
-from toybert.train.hub.folders import check_vocabulary, load_config, load_tokenizer, longest_input, pinned
 from toybert.train.loop.loop import finish, train
-from toybert.train.loop.network import goes_on_from, make_model, start_from
-from toybert.train.loop.run import (
-    LoopOptions,
-    Ranges,
-    check_ranges,
-    claim_folder,
-    make_accelerator,
-    on_main_process,
-    own,
-)
+from toybert.train.loop.network import VOCABULARY, goes_on_from, load_its_tokenizer, make_model, start_from
+from toybert.train.loop.run import LoopOptions, Ranges, check_ranges, claim_folder, make_accelerator, on_main_process
 from toybert.train.measure.plots import plot_pretraining
 from toybert.train.measure.pretraining import evaluate_pretraining
 from toybert.train.measure.results import describe, pretraining_rows
@@ -54,11 +44,10 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
 }
 EMBEDDINGS = ("random", "counts")
-VOCABULARY = "run.vocabulary"  # in the run's folder: the tokenizer that it learnt
 # `--init-from` takes these from its checkpoint, so the options must be at their defaults.
 GIVEN = (
     "vocab_size", "min_frequency", "tokenizer", "num_hidden_layers", "hidden_size", "num_attention_heads",
-    "intermediate_size", "max_length", "embeddings",
+    "intermediate_size", "max_length", "embeddings", "lower_case", "strip_accents",
 )  # fmt: skip
 RANGES: Ranges = (
     ("at least 1", lambda x: x >= 1, ("min_frequency", "num_attention_heads")),
@@ -88,6 +77,8 @@ class PretrainOptions(LoopOptions, TextOptions):
     init_from: str | None = option("Checkpoint to continue from, with its tokenizer and its sizes.", None)
     revision: str | None = option("Commit, tag or branch of a checkpoint on the Hub (default: its main branch).", None)
     tokenizer: str = option("word (whole words), or wordpiece (for text with many different words).", "word")
+    lower_case: bool = option("Take capitals for small letters.", True)
+    strip_accents: bool | None = option("Take accents off (default: where wordpiece is lower-case, as in BERT).", None)
     vocab_size: int = option("Largest number of tokens in the vocabulary.", 2000)
     min_frequency: int = option("How often a word must occur to enter the vocabulary.", 1)
     num_hidden_layers: int = option("Number of layers.", 2)
@@ -121,6 +112,8 @@ class PretrainOptions(LoopOptions, TextOptions):
             raise ValueError("mlm_probability_end, which the recipe sooner sets, does not go with streaming")
         if self.nsp and self.batch_size % PretrainDataset.group:
             raise ValueError(f"batch_size must be even, since true and false pairs go together, got {self.batch_size}")
+        if self.strip_accents and self.tokenizer == "word":
+            raise ValueError("strip_accents goes with the tokenizer wordpiece: words keep theirs")
         if self.revision and not self.init_from:
             raise ValueError("revision needs init_from, which names a checkpoint on the Hub")
         for name in GIVEN:
@@ -181,21 +174,13 @@ def prepare(options: PretrainOptions, accelerator: Accelerator) -> TokenisedText
     claim_folder(options, accelerator)
     folder = Path(options.output_dir) / VOCABULARY
     if not options.init_from and not (options.resume and folder.is_dir()):
-        how = options.vocab_size, options.min_frequency, options.max_length
-        learnt = learn_tokenizer(options.tokenizer, text.training["sentences"], *how)
-        own(folder.parent)
+        sentences, case = text.training["sentences"], (options.lower_case, options.strip_accents)
+        how = options.vocab_size, options.min_frequency, options.max_length, *case
+        learnt = learn_tokenizer(options.tokenizer, sentences, *how)
+        if options.tokenizer == "wordpiece" and (count := accents_taken(sentences, *case)):
+            print(f"{count:,} words lose accents or other marks: --no-strip-accents keeps them")
         save_learnt(learnt, folder)
     return tokenise_text(text, load_its_tokenizer(options)[0])
-
-
-def load_its_tokenizer(options: PretrainOptions) -> tuple[PreTrainedTokenizerBase, int]:
-    """Loads the tokenizer that the run learnt or its checkpoint's; returns it and the longest input."""
-    if not options.init_from:
-        return load_learnt(options.tokenizer, Path(options.output_dir) / VOCABULARY), options.max_length
-    checkpoint = pinned(options.init_from, options.revision)
-    tokenizer, config = load_tokenizer(checkpoint), load_config(checkpoint)
-    check_vocabulary(tokenizer, config, options.init_from)
-    return tokenizer, longest_input(tokenizer, config)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from toybert.train.loop.checkpoint import (
 )
 from toybert.train.loop.losses import Meter, shares_of, weighed
 from toybert.train.loop.optim import make_optimizers, make_schedulers
-from toybert.train.loop.run import LoopOptions, configuration, on_main_process, own
+from toybert.train.loop.run import LoopOptions, configuration
 
 
 @dataclass
@@ -126,7 +126,6 @@ def train(
 def begin(options: LoopOptions, accelerator: Accelerator, parts: Sequence[Any]) -> None:
     """Loads a resumed run's last checkpoint, or records a new run's configuration, and starts the tracker."""
     folder = Path(options.output_dir)
-    on_main_process(accelerator, lambda: own(folder))
     if options.resume:
         load_checkpoint(accelerator, folder, parts)
     elif accelerator.is_main_process:

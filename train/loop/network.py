@@ -1,16 +1,33 @@
-"""The network that a run begins with: a new one, or a checkpoint's."""
+"""The network and the tokenizer that a run begins with: new ones, or a checkpoint's."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, AutoModelForSequenceClassification
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoModelForPreTraining,
+    AutoModelForSequenceClassification,
+    PreTrainedTokenizerBase,
+)
 
 from toybert.train.data.labels import SINGLE, Labels, shortened
+from toybert.train.data.vocabulary import load_learnt
 from toybert.train.hub.card import shown
 from toybert.train.hub.escape import code
-from toybert.train.hub.folders import ROOT, load_config, load_model, pinned, saved_type
+from toybert.train.hub.folders import (
+    ROOT,
+    check_vocabulary,
+    load_config,
+    load_model,
+    load_tokenizer,
+    longest_input,
+    pinned,
+    saved_type,
+)
 
+VOCABULARY = "run.vocabulary"  # in the run's folder: the tokenizer that it learnt
 DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")  # for the run only; config.json keeps its own
 # The tasks whose heads a checkpoint of each class brings along; other classes bring neither.
 HEADS: dict[str, tuple[str, ...]] = {
@@ -39,6 +56,16 @@ def make_model(options: Any, vocab_size: int) -> tuple[Any, dict[str, Any]]:
     kept = {name: getattr(config, name) for name in changed}
     config.update(changed)
     return auto_class.from_config(config, trust_remote_code=True), kept
+
+
+def load_its_tokenizer(options: Any) -> tuple[PreTrainedTokenizerBase, int]:
+    """Loads the tokenizer that the run learnt or its checkpoint's; returns it and the longest input."""
+    if not options.init_from:
+        return load_learnt(options.tokenizer, Path(options.output_dir) / VOCABULARY), options.max_length
+    checkpoint = pinned(options.init_from, options.revision)
+    tokenizer, config = load_tokenizer(checkpoint), load_config(checkpoint)
+    check_vocabulary(tokenizer, config, options.init_from)
+    return tokenizer, longest_input(tokenizer, config)
 
 
 @torch.no_grad()

@@ -3,13 +3,12 @@
 import contextlib
 import math
 import os
-import platform
 import resource
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,7 +25,6 @@ from accelerate.utils import (
     broadcast_object_list,
     set_seed,
 )
-from filelock import FileLock, Timeout
 from huggingface_hub.utils import validate_repo_id
 
 from toybert.train.cli import option
@@ -35,8 +33,6 @@ from toybert.train.loop.checkpoint import RECORD, read_record
 
 Made = TypeVar("Made")
 Ranges = tuple[tuple[str, Callable[[Any], bool], tuple[str, ...]], ...]  # what a value must be, its check, its options
-LOCK, OWNER = "run.lock", "run.owner"  # in a run's folder: whose it is, and about whom to ask
-OWNED: dict[Path, FileLock] = {}  # the folders that are this process's; a lock that is forgotten is released
 MOST = 2**32 - 1  # of any whole number: the largest seed that all libraries take
 LONGEST_WAIT = timedelta(days=1)  # for the other processes, while the main one reads a large text
 TRACKERS = [name for name in LoggerType.list() if name != "all"]
@@ -165,23 +161,6 @@ def claim_folder(options: LoopOptions, accelerator: Accelerator) -> None:
         raise ValueError(f"{folder} is a file: give another --output-dir")
     elif folder.is_dir() and any(not path.name.startswith("run.") for path in folder.iterdir()):
         raise ValueError(f"{folder} is not empty: resume the run in it with --resume, or give another --output-dir")
-    if folder.is_dir():  # else nothing is made there before `begin`, or a vocabulary is learnt
-        own(folder)
-
-
-def own(folder: Path) -> None:
-    """Makes this process the owner of a run's folder until it ends, however it ends; refuses one that is in use."""
-    folder.mkdir(parents=True, exist_ok=True)
-    about, lock = folder / OWNER, OWNED.setdefault(folder.resolve(), FileLock(folder / LOCK))
-    try:
-        lock.acquire(timeout=0)  # the system lets go of it when the process dies
-    except Timeout:
-        by = about.read_text(encoding="utf-8") if about.is_file() else "another process"
-        raise ValueError(f"{folder} is in use by {by}: wait for it, or give another --output-dir") from None
-    except NotImplementedError:  # some network file systems have no locks
-        return
-    since = datetime.now().astimezone().isoformat(timespec="seconds")
-    about.write_text(f"process {os.getpid()} on {platform.node()} since {since}", encoding="utf-8")
 
 
 def shares_a_cpu() -> bool:
