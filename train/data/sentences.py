@@ -19,8 +19,8 @@ PARAGRAPH = 1000  # lines that are split into sentences at a time, at most
 FEATURES = Features({"document": Value("int64"), "sentences": List(Value("string"))})
 
 
-def text_rows(files: Sequence[str], language: str | None, key: str) -> Iterator[dict[str, Any]]:
-    """Yields files of plain text as rows; `key` stands for their contents, since `datasets` caches by arguments."""
+def text_rows(files: Sequence[str], language: str | None) -> Iterator[dict[str, Any]]:
+    """Yields files of plain text as rows."""
     for document, sentences in enumerate(documents_in(files, language)):
         for piece in in_pieces(sentences, PIECE):
             yield {"document": document, "sentences": piece}

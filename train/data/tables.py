@@ -1,7 +1,6 @@
 """Tables in, rows out: one reader for each kind of file, and one sentence on what is wrong with a file."""
 
 import csv
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,15 +11,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from datasets import Dataset, DatasetDict, load_dataset
+from datasets import Dataset, DatasetDict, Features, Value, load_dataset
 from datasets.exceptions import DatasetsError
 
 from toybert.train.data.checks import check_column, check_texts
-from toybert.train.data.kept import kept
-from toybert.train.data.sentences import in_pieces, read_lines
-from toybert.train.data.source import DATASET, READERS, SPLITS, Source, existing, reader_of
+from toybert.train.data.kept import kept_rows, unchanged
+from toybert.train.data.sentences import read_lines
+from toybert.train.data.source import DATASET, READERS, SPLITS, Source, digest, existing, reader_of
 
-CELLS = 1000  # rows of a .csv or .tsv that are Python objects at a time
 # In a .csv, quotes hold a cell together; in a .tsv they are plain text, as in nearly all corpora of that format:
 # otherwise one stray quote would swallow rows.
 DIALECTS: dict[str, dict[str, Any]] = {
@@ -61,7 +59,7 @@ def load_tables(source: Source) -> dict[str, Table]:
 def load_splits(source: Source) -> dict[str, Dataset]:
     """Loads a data set's folder, or one on the Hub, with `datasets`; refuses one without a split to train on."""
     with named(f"{source.name} could not be read"):
-        splits = load_dataset(source.name, source.config)
+        splits = unchanged(f"{source.name} {source.config}", lambda: load_dataset(source.name, source.config))
     if "train" not in splits:
         raise ValueError(f"{source.name} has no split 'train', it has {', '.join(map(str, splits))}")
     return {split: splits[split] for split in SPLITS if split in splits}
@@ -87,11 +85,12 @@ def load_corpus(
 
 
 def load_rows(files: Sequence[Path], key: str | None = None) -> Dataset:
-    """Reads the rows of files of one kind; `key` stands for the contents of .csv or .tsv files."""
+    """Reads the rows of files of one kind, unless that was done before; `key` stands for their contents."""
     suffix, reader = files[0].suffix.lower(), reader_of(files[0])
     if not reader:
         *others, last = READERS
         raise ValueError(f"{files[0]} is no table: its name should end in {', '.join(others)} or {last}")
+    key = f"{key or [digest(file) for file in files]} {suffix}"
     if reader == "csv":
         return load_cells(files, key)
     for file in files:
@@ -100,8 +99,13 @@ def load_rows(files: Sequence[Path], key: str | None = None) -> Dataset:
         elif suffix == ".json":
             for _ in read_lines(file):
                 pass
-    with named(f"{name_of(files)} cannot be read as {reader}"):
-        return load_dataset(reader, data_files={"train": [str(file) for file in files]}, split="train")
+
+    def make(folder: Path) -> Dataset:
+        with named(f"{name_of(files)} cannot be read as {reader}"):
+            named_files = {"train": [str(file) for file in files]}
+            return load_dataset(reader, data_files=named_files, split="train", cache_dir=str(folder))
+
+    return kept_rows(key, make)
 
 
 def name_of(files: Sequence[Path]) -> str:
@@ -141,19 +145,18 @@ def check_json_lines(path: Path) -> None:
         raise ValueError(f"{path} is empty")
 
 
-def load_cells(files: Sequence[Path], key: str | None) -> Dataset:
+def load_cells(files: Sequence[Path], key: str) -> Dataset:
     """Reads .csv or .tsv files, unless that was done before; the rows stay in a memory-mapped file."""
-    schema = pa.schema([(name, pa.string()) for name in column_names(files)])
+    features = Features({name: Value("string") for name in column_names(files)})
     if empty := [file for file in files if next(cell_rows([file]), None) is None]:
         raise ValueError(f"{empty[0]} has no rows")
-    how = hashlib.sha256(f"{key} {files[0].suffix.lower()}".encode()).hexdigest()
+    rows = {"files": tuple(map(str, files))}
 
-    def write(path: Path) -> None:
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
-            for rows in in_pieces(cell_rows(files), CELLS):
-                writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))
+    def make(folder: Path) -> Dataset:
+        with named(f"{name_of(files)} cannot be read"):
+            return Dataset.from_generator(cell_rows, features, cache_dir=str(folder), gen_kwargs=rows)
 
-    return kept(f"{how}.arrow", write, lambda path: Dataset.from_file(str(path)))
+    return kept_rows(key, make)
 
 
 def cell_rows(files: Sequence[str | Path]) -> Iterator[dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 from datasets import Dataset, enable_progress_bars
 
 from toybert.train.data.checks import check_column, check_texts, in_slices
+from toybert.train.data.kept import kept_rows
 from toybert.train.data.sentences import FEATURES, PIECE, document_numbers, single_rows, split_rows, text_rows
 from toybert.train.data.source import ALL, DATASET, SPLITS, TEXT, Source, by_name
 from toybert.train.data.tables import load_rows, load_splits, name_of, named
@@ -44,7 +46,10 @@ def load_text(source: Source, *, seed: int, pairs: bool) -> Text:
         if not source.files:  # on the Hub: take the local copies
             copies = [Path(file["filename"]) for rows in splits.values() for file in getattr(rows, "cache_files", ())]
             source = replace(source, files={ALL: copies})
-        rows = {split: as_documents(some, f"{split} of {source.name}", source) for split, some in splits.items()}
+        rows = {
+            split: as_documents(some, f"{split} of {source.name}", source, source.key(split))
+            for split, some in splits.items()
+        }
     else:
         rows = {split: read_rows(source, split) for split in SPLITS if split in source.files}
     test = rows.pop("test", None)
@@ -61,31 +66,41 @@ def read_rows(source: Source, split: str) -> Dataset:
     """Reads a split of plain text or of a table as rows of sentences, unless that was done before."""
     files, key = source.files[split], source.key(split)
     if source.kind != TEXT:
-        return as_documents(load_rows(files, key), name_of(files), source)
+        return as_documents(load_rows(files, key), name_of(files), source, key)
     # `datasets` would split a list of files into several calls, each of which would number documents from 0.
-    how = {"files": tuple(map(str, files)), "language": source.language, "key": key}
-    with named(f"{source.name} cannot be read as text"):
-        return Dataset.from_generator(text_rows, FEATURES, gen_kwargs=how)
+    how = {"files": tuple(map(str, files)), "language": source.language}
+
+    def make(folder: Path) -> Dataset:
+        with named(f"{source.name} cannot be read as text"):
+            return Dataset.from_generator(text_rows, FEATURES, cache_dir=str(folder), gen_kwargs=how)
+
+    return kept_rows(f"{key} rows", make)
 
 
-def as_documents(rows: Dataset, where: str, source: Source) -> Dataset:
-    """Turns rows of any columns into rows of sentences: the lines of a text, or what they are split into."""
+def as_documents(rows: Dataset, where: str, source: Source, key: str | None = None) -> Dataset:
+    """Turns rows of any columns into rows of sentences: the lines of a text, or what they are split into.
+
+    With a `key`, which stands for all of these, what has to be computed is kept.
+    """
     column = source.column_of(rows.column_names)
     check_column(column, rows.column_names, where, NAME_ONE)
     check_texts(rows[column], where)
     if not any(in_slices(rows[column])):
         raise ValueError(f"{where} has no text in its column {column!r}")
     if not hasattr(rows.features[column], "feature"):  # a column of text, not of lists
-        return map_rows(rows, split_rows, column, language=source.language)
+        return map_rows(rows, split_rows, column, key, language=source.language)
     if source.language:
         raise ValueError(f"the column {column!r} of {where} holds sentences already: leave out --split-sentences")
     return rows.select_columns(column).rename_columns({column: "sentences"})
 
 
-def map_rows(rows: Dataset, function: Callable[..., Any], column: str, **how: Any) -> Dataset:
+def map_rows(rows: Dataset, function: Callable[..., Any], column: str, key: str | None, **how: Any) -> Dataset:
     """Maps a column to rows of sentences with a function of some values and their row numbers at a time."""
-    kept = {"input_columns": column, "remove_columns": rows.column_names, "features": FEATURES, "fn_kwargs": how}
-    return rows.map(function, batched=True, batch_size=PIECE, with_indices=True, **kept)
+    common = {"input_columns": column, "remove_columns": rows.column_names, "features": FEATURES, "fn_kwargs": how}
+    mapped = partial(rows.map, function, batched=True, batch_size=PIECE, with_indices=True, **common)
+    if not key:
+        return mapped()
+    return kept_rows(f"{key} {function.__name__}", lambda folder: mapped(cache_file_name=str(folder / "rows.arrow")))
 
 
 def divide(rows: Dataset, source: Source, seed: int, pairs: bool) -> tuple[Dataset, Dataset, str]:
@@ -101,7 +116,7 @@ def divide(rows: Dataset, source: Source, seed: int, pairs: bool) -> tuple[Datas
     documents, place = np.unique(number, return_inverse=True)
     candidates = documents[np.bincount(place, weights=lengths) >= least]
     if len(candidates) < 2 * least:
-        rows = map_rows(rows, single_rows, "sentences", number=number)
+        rows = map_rows(rows, single_rows, "sentences", source.key("train"), number=number)
         chosen, how = choose_ends(document_numbers(rows), source, least)
     else:
         count = max(least, round(HELD_OUT * len(candidates)))

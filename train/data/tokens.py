@@ -79,7 +79,7 @@ def tokenise(
 ) -> Tokens:
     """Tokenises texts, without special tokens, or loads the tokens if the same tokenizer did so before.
 
-    The result is kept in the cache of `datasets` (`HF_DATASETS_CACHE`), in the folder `toybert`.
+    The result is kept in the cache of `datasets` (`HF_DATASETS_CACHE`), in the folder `toybert` (see kept.py).
 
     Args:
         texts: strings or lists of strings; a column of `datasets` never becomes Python objects as a whole.
