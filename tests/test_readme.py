@@ -211,3 +211,10 @@ def test_commands_of_a_page_exist_and_have_the_options(page: str) -> None:
         for name in options:
             declared = f'"--{name}"' in path.read_text(encoding="utf-8")
             assert declared or name.removeprefix("no-") in known, (module, name)
+
+
+def test_every_promise_names_a_test_that_there_is() -> None:
+    named = re.findall(r"`(test_\w+\.py)(?:::(test_\w+))?`", PAGES["docs/promises.md"])
+    assert len(named) > 25
+    for file, test in named:
+        assert f"def {test}" in (ROOT / "tests" / file).read_text(encoding="utf-8"), test

@@ -388,6 +388,37 @@ def test_a_run_killed_twenty_times_is_bit_for_bit_the_run_never_interrupted(stor
     assert not list(runs.folder.rglob("*.unfinished"))
 
 
+HOLDER = """
+import sys, time
+from pathlib import Path
+from toybert.train.loop.lock import hold
+hold(Path(sys.argv[1]))
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_folder_has_one_owner_at_a_time_and_a_dead_one_is_none(begun: Path, whole: Path, stories: str) -> None:
+    owner = subprocess.Popen([sys.executable, "-c", HOLDER, begun], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == "held\n"
+    before = {path: path.stat().st_mtime_ns for path in begun.rglob("*")}
+    with pytest.raises(ValueError, match=rf"is in use by process {owner.pid} on .* since 20\d\d-"):
+        pretrain(begun, stories, resume=True)
+    assert {path: path.stat().st_mtime_ns for path in begun.rglob("*")} == before
+    owner.kill()
+    owner.wait()
+    pretrain(begun, stories, resume=True)
+    assert_same_run(begun, whole)
+    assert not list(begun.glob("run.lock")) + list(begun.glob("run.owner"))
+
+
+def test_a_folder_that_was_made_for_nothing_is_not_left(stories: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no word of the text occurs"):
+        pretrain(tmp_path / "run", stories, min_frequency=10**6)
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "saves"), [(signal.SIGTERM, True), (signal.SIGHUP, False)])
 def test_a_signal_that_ends_a_run_names_its_last_checkpoint_and_may_save_one_first(

@@ -25,6 +25,7 @@ from toybert.train.data.tables import Table, load_tables
 from toybert.train.hub import folders
 from toybert.train.hub.folders import ROOT
 from toybert.train.loop.best import Best
+from toybert.train.loop.lock import alone
 from toybert.train.loop.loop import finish, train
 from toybert.train.loop.network import check_head, make_classifier
 from toybert.train.loop.run import LoopOptions, Ranges, check_ranges, start
@@ -100,6 +101,7 @@ class FinetuneOptions(LoopOptions):
         return by_name(self.source.digests | {path: digest(path) for path in checkpoint if path.is_file()})
 
 
+@alone
 def train_finetuning(options: FinetuneOptions) -> dict[str, Any]:
     """Fine-tunes a checkpoint on labelled text, and saves it in `output_dir` as a folder that loads anywhere.
 

@@ -19,6 +19,7 @@ from toybert.train.data.tokens import TokenisedText, tokenise_text
 from toybert.train.data.vectors import word_vectors
 from toybert.train.data.vocabulary import TOKENIZERS, accents_taken, learn_tokenizer, save_learnt
 from toybert.train.hub.card import write_card
+from toybert.train.loop.lock import alone, hold
 from toybert.train.loop.loop import finish, train
 from toybert.train.loop.network import VOCABULARY, goes_on_from, load_its_tokenizer, make_model, start_from
 from toybert.train.loop.run import LoopOptions, Ranges, check_ranges, claim_folder, make_accelerator, on_main_process
@@ -121,6 +122,7 @@ class PretrainOptions(LoopOptions, TextOptions):
                 raise ValueError(f"{name} comes from the checkpoint: leave it out when you give init_from")
 
 
+@alone
 def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
     """Learns a vocabulary, pre-trains a model, and saves it in `output_dir` as a folder that loads anywhere.
 
@@ -168,6 +170,7 @@ def train_pretraining(options: PretrainOptions) -> dict[str, Any]:
 def prepare(options: PretrainOptions, accelerator: Accelerator) -> TokenisedText:
     """Reads the text, learns a tokenizer from it unless there is one, and tokenises it, for all processes."""
     source = find_source(options)
+    hold(Path(options.output_dir))  # before the work
     text = load_head(source) if options.streaming else load_text(source, seed=options.seed, pairs=options.nsp)
     weights = [Path(options.init_from) / "model.safetensors"] if options.init_from else []
     options.sources = text.record | by_name({path: digest(path) for path in weights if path.is_file()})

@@ -30,6 +30,7 @@ from huggingface_hub.utils import validate_repo_id
 from toybert.train.cli import option
 from toybert.train.hub.push import check_login
 from toybert.train.loop.checkpoint import RECORD, read_record
+from toybert.train.loop.lock import hold
 
 Made = TypeVar("Made")
 Ranges = tuple[tuple[str, Callable[[Any], bool], tuple[str, ...]], ...]  # what a value must be, its check, its options
@@ -144,6 +145,7 @@ def claim_folder(options: LoopOptions, accelerator: Accelerator) -> None:
     if options.push_to_hub:
         check_login()  # fail now, not after the training
     folder = Path(options.output_dir)
+    hold(folder)
     if options.resume:
         if not (folder / RECORD).is_file():
             raise FileNotFoundError(f"there is no run to resume in {folder}: it has no {RECORD}")
