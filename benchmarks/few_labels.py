@@ -1,7 +1,6 @@
 """Why pre-train? Accuracy on sentiment by the number of labels, and on words of feeling that no label showed.
 
-`python -m benchmarks.few_labels` trains both kinds of network from each of five seeds, and puts what it finds into
-docs/results.md and figures/few_labels.json and .png.
+It trains both kinds of network from each of five seeds, and draws the accuracies beside the tables.
 """
 
 import json
@@ -30,14 +29,12 @@ from toybert.train.data.source import CORPORA
 from toybert.train.finetune import FinetuneOptions, train_finetuning
 from toybert.train.hub.folders import ROOT, load_config, load_tokenizer, save_hub_folder
 from toybert.train.measure.baselines import WORD
-from toybert.train.release import put, read_pages, write_pages
 
 Rows = pd.DataFrame  # of texts and labels, 0 or 1
 SIZES = (16, 64, 256, 1024, 3600)  # of the rows to learn from; the last is all
 FOLDS = 4  # each word of feeling is held out in one of them
 PRE_TRAINED, FROZEN = "pre-trained", "pre-trained, with --freeze-embeddings"
 FROM_SCRATCH, WORDS = "from scratch", "a linear model of words and pairs of neighbours"
-FIGURES = common.ROOT / "figures"
 BAD, GOOD = (sorted({word for sides in FEELINGS.values() for word in sides[side]}) for side in (0, 1))
 
 
@@ -97,8 +94,8 @@ def folds() -> list[tuple[Rows, Rows]]:
     return made
 
 
-def measure(seeds: Sequence[int], sizes: Sequence[int], epochs: int) -> dict[str, Any]:
-    """Measures each model for each number of labels, and each fold, with each seed."""
+def measure(seeds: Sequence[int], sizes: Sequence[int], number: int, epochs: int) -> dict[str, Any]:
+    """Measures each model for each number of labels, and on the first `number` folds, with each seed."""
     kinds: dict[str, Callable[..., float]] = {
         PRE_TRAINED: lambda *rows: network(*rows, epochs, model=str(ROOT)),
         FROM_SCRATCH: lambda *rows: network(*rows, epochs),
@@ -113,15 +110,15 @@ def measure(seeds: Sequence[int], sizes: Sequence[int], epochs: int) -> dict[str
         print(size, {name: round(statistics.mean(found), 3) for name, found in runs.items()}, flush=True)
     by_seed: dict[str, list[float]] = {}
     for name, run in unseen.items():
-        found = [[run(*rows, seed) for rows in folds()] for seed in seeds]
+        found = [[run(*rows, seed) for rows in folds()[:number]] for seed in seeds]
         by_seed[name] = np.mean(found, axis=1).tolist()  # over the folds
         print(name, [round(value, 3) for value in by_seed[name]], flush=True)
     most = [max(rows["label"].mean(), 1 - rows["label"].mean()) for _, rows in folds()]
     return {"labels": by_size, "unseen": by_seed, "commoner class": float(np.mean(most))}
 
 
-def blocks(found: dict[str, Any]) -> dict[str, str]:
-    """Returns the tables of docs/results.md, by the names in their markers: means, and least and most, of the seeds."""
+def tables(found: dict[str, Any]) -> str:
+    """Lays out the means of the seeds and, in brackets, the least and the most."""
 
     def cell(values: Sequence[float]) -> str:
         return f"{statistics.mean(values):.1%} ({min(values):.1%} - {max(values):.1%})".replace("%", " %")
@@ -130,10 +127,8 @@ def blocks(found: dict[str, Any]) -> dict[str, str]:
     by_size = [(size, *(cell(runs[name]) for name in names)) for size, runs in found["labels"].items()]
     unseen = [(name, cell(values)) for name, values in found["unseen"].items()]
     unseen.append(("the commoner class", f"{found['commoner class']:.1%}".replace("%", " %")))
-    return {
-        "few_labels": common.table(("labels", *names), by_size),
-        "unseen_feelings": common.table(("words of feeling that no label showed", "accuracy"), unseen),
-    }
+    first, second = ("labels", *names), ("words of feeling that no label showed", "accuracy")
+    return f"{common.table(first, by_size)}\n\n{common.table(second, unseen)}"
 
 
 def draw(found: dict[str, Any], path: Path) -> None:
@@ -168,18 +163,16 @@ def draw(found: dict[str, Any], path: Path) -> None:
 
 
 def main() -> None:
-    """Measures, and puts what was found into the pages and the picture."""
+    """Measures, and writes down, prints and draws what was found."""
     options = common.parse(common.parser(__doc__))
-    seeds, sizes = (range(1), (8, 16)) if options.smoke else (range(options.rounds), SIZES)
-    found = measure(seeds, sizes, 1 if options.smoke else FinetuneOptions.epochs)
-    found |= {"seeds": len(seeds), "machine": options.machine}
+    sizes, number = (SIZES[:1], 1) if options.smoke else (SIZES, FOLDS)
+    found = measure(range(options.rounds), sizes, number, 1 if options.smoke else FinetuneOptions.epochs)
     options.output.mkdir(parents=True, exist_ok=True)
-    place = options.output if options.smoke else FIGURES
-    (place / "few_labels.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    draw(found, place / "few_labels.png")
-    if not options.smoke:
-        write_pages(put(read_pages(), blocks(found)))
-    print("\n\n".join(blocks(found).values()))
+    record = {"results": found, "rounds": options.rounds, "machine": options.machine}
+    (options.output / "few_labels.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    (options.output / "few_labels.md").write_text(f"{tables(found)}\n", encoding="utf-8")
+    draw(found, options.output / "few_labels.png")
+    print(tables(found))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ COMMANDS = {  # by the name of what they leave
     "inference": ["inference", "--rows", "one"],
     "scaling": ["scaling", "--parts", "processes"],
     "overhead": ["overhead"],
+    "few_labels": ["few_labels"],
 }
 
 
