@@ -728,3 +728,12 @@ def test_the_columns_of_a_wide_table_are_read_in_no_time(tmp_path: Path) -> None
     began = time.perf_counter()
     assert column_names([Path(path)]) == names
     assert time.perf_counter() - began < 3
+
+
+def test_a_split_of_many_classes_holds_out_the_same_share_of_each() -> None:
+    classes = np.repeat(np.arange(20_000), 20)
+    began = time.perf_counter()
+    kept, held = stratified_split(classes, 0.1, seed=0)
+    assert time.perf_counter() - began < 2
+    assert (np.bincount(classes[held]) == 2).all()
+    assert sorted([*kept, *held]) == list(range(len(classes)))

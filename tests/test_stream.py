@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 import toybert.train.data.stream as stream
 import toybert.train.loop.loop as loop
 from toybert.train.data.source import Source, TextOptions, find_source
-from toybert.train.data.stream import StreamedBatches, as_rows, is_held_out, open_stream
+from toybert.train.data.stream import StreamedBatches, as_rows, is_held_out, load_head, open_stream
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 
 OPTIONS: dict[str, Any] = {"streaming": True, "epochs": 2, "max_steps": 16, "dropout": 0.1, "batch_size": 8}
@@ -259,3 +259,13 @@ def test_running_text_is_streamed_in_the_documents_that_it_has_unstreamed(
     assert [len(sentences) for sentences in rows["sentences"]] == [32, 32, 32, 24]
     monkeypatch.setattr("toybert.train.data.sentences.LONGEST", 20)
     assert [len(row["sentences"]) for row in open_stream(source)] == [20, 12, 20, 12, 20, 12, 20, 4]
+
+
+def test_blank_documents_of_a_stream_are_passed_over(tmp_path: Path) -> None:
+    rows = [{"sentences": [" ", ""]}] * 50 + [{"sentences": [f"a cat {i} .", "it sat ."]} for i in range(100)]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    text = load_head(find_source(TextOptions(corpus=str(file))))
+    every = [sentence for part in (text.training, text.validation) for row in part["sentences"] for sentence in row]
+    assert len(every) == 200
+    assert all(sentence.strip() for sentence in every)

@@ -115,7 +115,7 @@ def read_options(path: str, names: set[str]) -> list[str]:
     """Reads options from a JSON or YAML file; returns them as words of a command line."""
     try:
         values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise ValueError(f"{path} could not be read: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds no options by name")

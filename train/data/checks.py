@@ -17,6 +17,11 @@ def is_text(value: Any, lists: bool = True) -> bool:
     return all(isinstance(each, str) for each in (value if lists and isinstance(value, list) else [value]))
 
 
+def has_text(value: Any) -> bool:
+    """Tells whether a string, or a string of a list, has more than white space; False for what is no text."""
+    return is_text(value) and any(each.strip() for each in (value if isinstance(value, list) else [value]))
+
+
 def check_texts(values: Sequence[Any], where: str, lists: bool = True) -> None:
     """Refuses values that are not text (see `is_text`); the message names the first such value and its row."""
     for row, value in enumerate(in_slices(values), start=1):

@@ -13,7 +13,7 @@ from datasets.distributed import split_dataset_by_node
 from transformers import PreTrainedTokenizerBase
 
 from toybert.train.data.batches import Batches, LengthBatchSampler
-from toybert.train.data.checks import check_column, check_texts, is_text
+from toybert.train.data.checks import check_column, check_texts, has_text
 from toybert.train.data.datasets import Batch
 from toybert.train.data.sentences import document_numbers, streamed_rows
 from toybert.train.data.source import DATASET, TEXT, Source, reader_of
@@ -57,6 +57,7 @@ def load_head(source: Source) -> Text:
         column = source.column_of(rows[0])
         check_column(column, rows[0], source.name, NAME_ONE)
         check_texts([row.get(column) for row in rows], source.name)
+        rows = [row for row in rows if has_text(row[column])]
     held_out, learnt = ([row for row in rows if is_held_out(row, source) == held] for held in (True, False))
     if len(held_out) < 2 or len(learnt) < 2:
         raise ValueError(
@@ -134,7 +135,7 @@ class StreamedBatches(Batches):
             self.stream.set_epoch(1 + self.seed + here["passes"])  # its files in another order, and from the beginning
             found = 0
             for row in rows_of(self.stream, self.source):
-                if not is_text(row.get(self.source.column_of(row))):
+                if not has_text(row.get(self.source.column_of(row))):
                     here["without_text"] += 1
                 elif not is_held_out(row, self.source):
                     found += 1

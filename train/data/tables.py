@@ -211,7 +211,8 @@ def stratified_split(classes: np.ndarray, share: float, seed: int) -> tuple[np.n
     if len(classes) < 2:
         raise ValueError(f"there is nothing to hold out of {len(classes)} row: give a --validation-file")
     order = np.random.default_rng(seed).permutation(len(classes))
-    groups = [order[classes[order] == each] for each in np.unique(classes)]
+    ends = np.cumsum(np.unique(classes, return_counts=True)[1])
+    groups = np.split(order[np.argsort(classes[order], kind="stable")], ends[:-1])
     held = np.concatenate([group[: round(share * len(group))] for group in groups])
     if not len(held):  # each class is small
         held = max(groups, key=len)[:1]
