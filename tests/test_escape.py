@@ -107,7 +107,9 @@ def cards(name: str) -> Iterator[str]:
         options = FinetuneOptions(**shared, model=name, revision=name, label_column=name, text_pair_column=name)
         write_finetuning_card(model, data, Labels(SINGLE, (name, "b"), name), results, options, progress)
         yield (folder / "README.md").read_text(encoding="utf-8")
-        text = SimpleNamespace(documents=3, held_out="1 of them", source=SimpleNamespace(unread=[name, name]))
+        text = SimpleNamespace(
+            documents=3, held_out="1 of them", source=SimpleNamespace(unread=[name, name], twins=[(name, name)])
+        )
         options = PretrainOptions(**shared, language=name)
         said = describe(text, data["train"], data["validation"], options)
         write_card("pretrain", model, options, progress, said, [("validation", "a", 0.9, "b", 0.5)])

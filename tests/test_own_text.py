@@ -725,7 +725,7 @@ def test_what_begins_with_a_dot_is_not_read(tmp_path: Path) -> None:
     source = find_source(TextOptions(corpus=str(folder)))
     assert [str(file.relative_to(folder)) for file in source.files["train"]] == ["a.txt", "more/b.txt"]
     assert source.unread == []
-    assert source.twins == ["b.txt holds the same as a.txt"]
+    assert source.twins == [("b.txt", "a.txt")]
     for path in (folder / "a.txt", folder / "more" / "b.txt"):
         path.unlink()
     with pytest.raises(FileNotFoundError, match="is empty"):

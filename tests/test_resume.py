@@ -430,6 +430,7 @@ def test_a_signal_that_ends_a_run_names_its_last_checkpoint_and_may_save_one_fir
     def start(name: str, *more: str) -> subprocess.Popen[str]:
         output = ("--output-dir", str(tmp_path / name))
         pipes: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+        pipes["preexec_fn"] = lambda: signal.signal(number, signal.SIG_DFL)  # these tests may run under nohup
         return subprocess.Popen([*words, *output, *more], **pipes)
 
     whole = start("whole")

@@ -14,7 +14,8 @@ class Console:
 
     def __init__(self, stream: Any, kept: str = "\n"):
         """Wraps sys.stdout or sys.stderr; all that its encoding lacks is escaped, and all that steers it but `kept`."""
-        stream.reconfigure(errors="backslashreplace")
+        if hasattr(stream, "reconfigure"):  # it is no text in memory, which holds any character
+            stream.reconfigure(errors="backslashreplace")
         self.stream, self.kept = stream, kept
 
     def __getattr__(self, name: str) -> Any:

@@ -58,11 +58,11 @@ class Source:
         return {file: digest(file) for files in self.files.values() for file in files}
 
     @property
-    def twins(self) -> list[str]:
-        """Names the files that are the same as another, byte for byte."""
+    def twins(self) -> list[tuple[str, str]]:
+        """The names of files that are the same as another, byte for byte, and the other's."""
         first: dict[str, Path] = {}
         twins = [(file, one) for file, value in self.digests.items() if (one := first.setdefault(value, file)) != file]
-        return [f"{file.name} holds the same as {one.name}" for file, one in twins]
+        return [(file.name, one.name) for file, one in twins]
 
     def key(self, split: str) -> str | None:
         """Returns a key for a split's contents and for how they are read; None if no file is known."""

@@ -36,7 +36,7 @@ def describe(text: TokenisedText, training: MaskedDataset, validation: MaskedDat
         f"text and {validation.unknown:.1%} of the held-out text",
         f"held out to measure on: {text.held_out}, {len(validation):,} {'pairs' if options.nsp else 'inputs'}",
     ]
-    said += text.source.twins
+    said += [f"{code(twin)} holds the same as {code(other)}" for twin, other in text.source.twins]
     if others := text.source.unread:
         more = f" and {len(others) - 5} more" if len(others) > 5 else ""
         said.append(f"not read of this folder: {', '.join(map(code, others[:5]))}{more}")
