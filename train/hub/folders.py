@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import snapshot_download
+from huggingface_hub.errors import RepositoryNotFoundError
 from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 
@@ -74,7 +75,10 @@ def pinned(checkpoint: str | Path, revision: str | None = None) -> str:
         return str(checkpoint)
     loaded = [*CODE, "*.json", "vocab.txt", "*.safetensors"]
     with reading(f"the files of {checkpoint}"):
-        return snapshot_download(str(checkpoint), revision=revision, allow_patterns=loaded)
+        try:
+            return snapshot_download(str(checkpoint), revision=revision, allow_patterns=loaded)
+        except RepositoryNotFoundError as error:
+            raise FileNotFoundError(f"{checkpoint} is not on the Hub, or you may not read it: log in?") from error
 
 
 def check_code(folder: Path) -> None:
