@@ -6,8 +6,12 @@ import pickle
 import random
 import re
 import shutil
+import signal
+import subprocess
+import sys
 import time
 import unicodedata
+from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
@@ -464,12 +468,40 @@ def test_a_disk_that_fills_up_leaves_nothing_and_the_next_try_succeeds(there, tm
         with pytest.raises(OSError, match=r"could not write .*bert: .*No space left"):
             convert(folder, target)
     assert sorted(path.name for path in tmp_path.iterdir()) == (["bert", "toybert"] if there else ["toybert"])
-    (tmp_path / ".bert.unfinished" / "bert").mkdir(parents=True)  # as a killed process leaves it
-    (tmp_path / ".bert.unfinished" / "bert" / "config.json").write_text("{}", encoding="utf-8")
     convert(folder, target)
     assert (target / "model.safetensors").is_file()
-    assert not (tmp_path / ".bert.unfinished").exists()
     assert "# bert" in (target / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_kill_leaves_no_half_of_a_folder_and_the_next_try_succeeds(there, tmp_path):
+    folder, target = make_checkpoint(tmp_path / "toybert"), tmp_path / "bert"
+    if there:
+        target.mkdir()
+    killed = (
+        "import os, signal, sys; from toybert.train import convert\n"
+        "convert.write_conversion_card = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "convert.convert(*sys.argv[1:])"
+    )
+    done = subprocess.run([sys.executable, "-c", killed, str(folder), str(target)], capture_output=True)
+    assert done.returncode == -signal.SIGKILL
+    assert not (target / "config.json").exists()
+    convert(folder, target)
+    assert (target / "model.safetensors").is_file()
+    assert not [path.name for where in (tmp_path, target) for path in where.iterdir() if "unfinished" in path.name]
+
+
+def test_a_working_directory_and_a_link_to_a_folder_are_filled(tmp_path, monkeypatch):
+    folder = make_checkpoint(tmp_path / "toybert")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    monkeypatch.chdir(tmp_path / "here")
+    for target in (".", tmp_path / "link"):
+        convert(folder, target)
+    for name in ("here", "there"):
+        assert f"# {name}" in (tmp_path / name / "README.md").read_text(encoding="utf-8")
+    assert Path.cwd().samefile(tmp_path / "here")
 
 
 @pytest.mark.parametrize("kept", [0, 4, 1000], ids=["empty", "torn head", "torn"])

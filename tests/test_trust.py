@@ -19,11 +19,12 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 from helpers import CODE, ROOT, SMALL, make_checkpoint, run_alone
+from safetensors.torch import load_file, save_file
 from test_loading import make_corpora
 from transformers import AutoModelForPreTraining, BertConfig, BertModel
 
 from toybert.train import cli, convert, publish
-from toybert.train.hub.folders import load_config, load_model, load_tokenizer, reading
+from toybert.train.hub.folders import check_files, load_config, load_model, load_tokenizer, reading
 from toybert.train.hub.push import UPLOADED, push
 from toybert.train.pretrain import PretrainOptions, train_pretraining
 from toybert.train.publish import published_files
@@ -344,6 +345,7 @@ FOREIGN = [
     ("tokenizer_config.json", {"auto_map": [ELSEWHERE[0], None]}),  # as old versions wrote it
     ("config.json", {"attn_implementation": "other/kernel"}),
     ("config.json", {"_attn_implementation": "other/kernel@main"}),
+    ("config.json", {"_attn_implementation_internal": "other/kernel"}),  # set as it is by transformers 4.57
 ]
 
 
@@ -356,6 +358,66 @@ def test_code_from_elsewhere_is_refused_and_named(tmp_path, name, changes):
             load(folder)
 
 
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("config.json", {"configuration_files": ["config.4.0.0.json"]}),  # is then read in place of config.json
+        ("config.json", {"attribute_map": {"layers": "num_hidden_layers"}}),
+        ("config.json", {"transformers_weights": "../model.safetensors"}),
+        *(("tokenizer_config.json", {key: "/etc/passwd"}) for key in ("vocab", "vocab_file", "tokenizer_file")),
+        ("tokenizer_config.json", {"fast_tokenizer_files": ["../tokenizer.4.0.json"]}),
+    ],
+)
+def test_settings_that_lead_to_what_was_not_checked_are_refused(tmp_path, name, changes):
+    folder = make_checkpoint(tmp_path / "checkpoint")
+    rewritten(folder / name, **changes)
+    for read in (load_config, load_tokenizer, lambda folder: convert.convert(folder, tmp_path / "converted")):
+        with pytest.raises(ValueError, match=rf"{name} has {next(iter(changes))} .*which leads elsewhere"):
+            read(folder)
+
+
+def test_settings_that_lead_nowhere_are_let_be(tmp_path):
+    folder = make_checkpoint(tmp_path / "checkpoint")
+    rewritten(folder / "tokenizer_config.json", tokenizer_file=None, special_tokens_map_file="/root/of/another.json")
+    rewritten(folder / "config.json", attribute_map={}, _attn_implementation_autoset=True)
+    check_files(folder)  # no more: transformers 4.57 takes the null for a file
+    load_config(folder)
+
+
+def test_an_adapter_is_refused_since_its_model_and_code_come_from_elsewhere(tmp_path):
+    folder = make_checkpoint(tmp_path / "checkpoint")
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "other/code"}', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"adapter_config\.json is of an adapter"):
+        load_model(AutoModelForPreTraining, folder)
+
+
+@pytest.mark.parametrize("name", [*CODE, "config.json", "tokenizer.json", "model.safetensors"])
+def test_a_checkpoint_with_a_link_out_of_its_folder_is_refused(tmp_path, name):
+    folder = make_checkpoint(tmp_path / "checkpoint")
+    shutil.move(folder / name, tmp_path / name)
+    (folder / name).symlink_to(tmp_path / name)
+    with pytest.raises(ValueError, match=f"{re.escape(name)} leads out of .*checkpoint"):
+        load_model(AutoModelForPreTraining, folder)
+
+
+def test_the_code_above_a_folder_without_code_is_no_link_either(tmp_path):
+    make_checkpoint(tmp_path / "elsewhere")
+    make_checkpoint(tmp_path / "top" / "checkpoint")
+    for name in CODE:
+        (tmp_path / "top" / "checkpoint" / name).unlink()
+        (tmp_path / "top" / name).symlink_to(tmp_path / "elsewhere" / name)
+    with pytest.raises(ValueError, match=r"configuration_toybert\.py leads out of .*top"):
+        load_config(tmp_path / "top" / "checkpoint")
+
+
+def test_only_safetensors_are_loaded(tmp_path):
+    folder = make_checkpoint(tmp_path / "checkpoint")
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(OSError, match=r"model\.safetensors"):
+        load_model(AutoModelForPreTraining, folder)
+
+
 @pytest.fixture
 def bert(tmp_path):
     """Makes a stock BERT with what sentence-transformers adds, and a file outside it."""
@@ -366,7 +428,9 @@ def bert(tmp_path):
     return tmp_path / "bert"
 
 
-@pytest.mark.parametrize("name", ["1_Pooling/config.json", "modules.json", "tokenizer_config.json", "vocab.txt"])
+@pytest.mark.parametrize(
+    "name", ["1_Pooling/config.json", "modules.json", "tokenizer_config.json", "vocab.txt", "chat_template.jinja"]
+)
 def test_a_link_that_leads_out_of_the_source_is_not_followed(bert, tmp_path, name):
     (bert / name).symlink_to(tmp_path / "secret.json")
     with pytest.raises(ValueError, match=f"{name} leads out of .*secret.json"):
@@ -380,6 +444,10 @@ def test_an_index_that_leads_out_of_the_source_is_not_followed(bert, tmp_path):
     (bert / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
     with pytest.raises(ValueError, match="leads out of"):
         convert.convert(bert, tmp_path / "converted")
+    folder = make_checkpoint(tmp_path / "checkpoint")
+    shutil.move(bert / "model.safetensors.index.json", folder)
+    with pytest.raises(ValueError, match="leads out of"):
+        load_model(AutoModelForPreTraining, folder)
 
 
 def test_the_links_of_the_hubs_cache_are_followed(bert, tmp_path):
@@ -391,6 +459,12 @@ def test_the_links_of_the_hubs_cache_are_followed(bert, tmp_path):
         if path.is_file():
             (snapshot / path.name).symlink_to(Path("..", "..", "blobs", path.name))
     assert convert.convert(snapshot, tmp_path / "converted") == []
+    (snapshot / "inside").mkdir()
+    (snapshot / "inside" / "config.json").symlink_to(cache / "blobs" / "config.json")
+    check_files(snapshot / "inside")
+    (snapshot / "inside" / "secret.json").symlink_to(tmp_path / "secret.json")
+    with pytest.raises(ValueError, match="leads out of"):
+        check_files(snapshot / "inside")
 
 
 def test_a_link_that_leads_out_of_a_folder_is_not_uploaded(tmp_path, monkeypatch):
@@ -414,6 +488,29 @@ def test_a_checkpoint_of_an_absurd_size_is_refused_before_it_takes_memory(tmp_pa
     with pytest.raises(ValueError, match=f"says {name} 1000000000, but its weights have"):
         load_config(folder)
     assert time.perf_counter() - began < 1
+
+
+def test_a_tensor_of_no_numbers_vouches_for_no_size(tmp_path):
+    folder = make_checkpoint(tmp_path / "checkpoint")
+    tensors = load_file(folder / "model.safetensors") | {"empty": torch.empty(10**9, 0)}
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    rewritten(folder / "config.json", num_labels=10**9)
+    with pytest.raises(ValueError, match="says num_labels 1000000000, but its weights have"):
+        load_config(folder)
+
+
+def test_sizes_that_are_each_there_but_not_together_are_refused(tmp_path):
+    folder = make_checkpoint(tmp_path / "checkpoint")
+    tensors = load_file(folder / "model.safetensors") | {
+        "long": torch.zeros(10**5),
+        f"layer.{'9' * 5000}.x": torch.ones(1),
+    }
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    rewritten(folder / "config.json", vocab_size=10**5, hidden_size=10**5)
+    with pytest.raises(
+        ValueError, match=r"describes \d\d,\d{3},\d{3},\d{3} weights or more, but its files have \d{3},"
+    ):
+        load_config(folder)
 
 
 def test_a_panic_of_the_tokenizers_is_told_in_one_sentence(monkeypatch):

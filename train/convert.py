@@ -20,6 +20,7 @@ from toybert.train.hub.escape import in_line
 from toybert.train.hub.folders import CODE, ROOT
 from toybert.train.loop.checkpoint import flush
 
+UNFINISHED = ".unfinished"
 SETTINGS = ("config.json", "*token*.json", "vocab.txt", *stock.POOLING)
 WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", f"{stock.MODULES}/model.safetensors")
 EARLY = {"hidden_size", "num_hidden_layers", "type_vocab_size"}  # a first BERT's config.json has no model_type
@@ -64,12 +65,11 @@ def convert(source: str | Path, target: str | Path, revision: str | None = None)
         OSError: the source lacks its configuration or its weights, or `target` is not empty.
     """
     str(target).encode()  # as in `check_checkpoint`
-    target = Path(target)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+    target = Path(target).resolve()
+    if target.exists() and (not target.is_dir() or {path.name for path in target.iterdir()} - {UNFINISHED}):
         raise FileExistsError(f"{target} is not empty: name a new folder")
     folder = fetch(source, revision)
-    for path in (path for pattern in (*SETTINGS, *WEIGHTS, *PICKLED) for path in folder.glob(pattern)):
-        folders.within(path, folder)
+    folders.check_files(folder)
     old = read_config(folder, source)
     to_bert = old.model_type == "toybert"
     tensors = names.current_names(stock.load_tensors(folder))
@@ -99,21 +99,26 @@ def convert(source: str | Path, target: str | Path, revision: str | None = None)
 
 @contextmanager
 def made_whole(target: Path) -> Iterator[Path]:
-    """Lends a folder of the target's name, and puts it in the target's place once all is in it; else, nothing is."""
-    beside = target.resolve().with_name(f".{target.resolve().name}.unfinished")
-    shutil.rmtree(beside, ignore_errors=True)  # of a run that was killed
+    """Lends a folder of the target's name, and puts what is in it in the target's place at the end, or nothing.
+
+    An empty target is filled, config.json last, rather than replaced: it may be a mount, or a working directory.
+    """
+    empty = target.is_dir()
+    scratch = target / UNFINISHED if empty else target.with_name(f".{target.name}{UNFINISHED}")
+    made = scratch / target.name
+    shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed
     try:
-        (beside / target.name).mkdir(parents=True)
-        yield beside / target.name
-        for path in (beside / target.name).rglob("*"):
+        made.mkdir(parents=True)
+        yield made
+        for path in (*made.rglob("*"), made):
             flush(path)
-        if target.is_dir():
-            target.rmdir()
-        os.replace(beside / target.name, target)
+        for path in sorted(made.iterdir(), key=lambda path: path.name == "config.json") if empty else (made,):
+            os.replace(path, target / path.name if empty else target)
+        flush(target.parent)
     except Exception as error:  # torch and safetensors have their own errors for a full disk
         raise OSError(f"could not write {target}: {' '.join(str(error).split())}") from error
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import re
 import shutil
@@ -17,8 +18,13 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 
 ROOT = Path(__file__).resolve().parents[2]  # the repository's root: the shipped model and its code
 CODE = ("configuration_toybert.py", "modeling_toybert.py", "tokenization_toybert.py")
-
-
+# What the library, or `convert`, may read in a checkpoint's folder; the last are the modules of sentence-transformers.
+READ = (
+    *CODE, "*.json", "vocab*", "merges.txt", "*.model", "*.jinja", "additional_chat_templates/*", "*.safetensors",
+    "*model*.bin", "[0-9]_*", "[0-9]_*/*",
+)  # fmt: skip
+# With these settings, the library reads other files, or other fields, than those that are checked here.
+ELSEWHERE = re.compile(r"configuration_files|attribute_map|transformers_weights|vocab|.*(?<!special_tokens_map)_files?")
 SIZES = (
     "num_hidden_layers", "num_labels", "vocab_size", "hidden_size", "intermediate_size", "num_attention_heads",
     "max_position_embeddings", "type_vocab_size",
@@ -81,6 +87,24 @@ def pinned(checkpoint: str | Path, revision: str | None = None) -> str:
             raise FileNotFoundError(f"{checkpoint} is not on the Hub, or you may not read it: log in?") from error
 
 
+def check_files(folder: Path) -> None:
+    """Refuses a folder if the library would read something outside it, or something else than what is checked here."""
+    for path in sorted(path for pattern in READ for path in folder.glob(pattern)):
+        within(path, folder)
+        if path.name == "adapter_config.json":
+            raise ValueError(f"{path} is of an adapter, whose model, with its code, would come from elsewhere")
+        if path.name.endswith(".index.json"):
+            index = read_json(path)
+            with reading(path):
+                parts = [path.parent / part for part in index["weight_map"].values()]
+            for part in parts:
+                within(part, folder)
+        if path.name in ("config.json", "tokenizer_config.json") and path.parent == folder:
+            for name, value in read_json(path).items():
+                if ELSEWHERE.fullmatch(name) and value and (name != "vocab" or isinstance(value, str)):
+                    raise ValueError(f"{path} has {name} {value!r}, which leads elsewhere: take that line out")
+
+
 def check_code(folder: Path) -> None:
     """Refuses a checkpoint that takes code from anywhere but its own folder's three files."""
     for name in ("config.json", "tokenizer_config.json"):
@@ -91,9 +115,9 @@ def check_code(folder: Path) -> None:
         for each in classes:
             if each is not None and f"{str(each).rpartition('.')[0]}.py" not in CODE:
                 raise ValueError(f"{folder / name} takes code from {each!r}: only {', '.join(CODE)} beside it are run")
-        for name_in_file in ("attn_implementation", "_attn_implementation"):
-            if (kernel := settings.get(name_in_file)) not in (None, "sdpa", "eager"):
-                raise ValueError(f"{folder / name} wants {kernel!r} for attention: only sdpa and eager are run")
+        for setting, value in settings.items():
+            if "_implementation" in setting and value not in (None, True, False, "sdpa", "eager"):
+                raise ValueError(f"{folder / name} wants {value!r} for attention: only sdpa and eager are run")
 
 
 def check_sizes(folder: Path) -> None:
@@ -103,7 +127,8 @@ def check_sizes(folder: Path) -> None:
     for path in folder.glob("*.safetensors"):
         with contextlib.suppress(SafetensorError, OSError), safe_open(path, "pt") as file:  # found when they are loaded
             shapes |= {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118 (no mapping)
-    layers = {int(number) for name in shapes for number in re.findall(r"layers?\.(\d+)\.", name)}
+    shapes = {name: shape for name, shape in shapes.items() if 0 not in shape}  # an empty tensor may claim any size
+    layers = {number for name in shapes for number in re.findall(r"layers?\.(\d+)\.", name)}
     width = max((size for shape in shapes.values() for size in shape), default=MOST)
     for name in SIZES:
         most = (len(layers) if shapes else MOST_LAYERS) if name == "num_hidden_layers" else width
@@ -111,13 +136,17 @@ def check_sizes(folder: Path) -> None:
         if not isinstance(value, int) or value > most:
             found = "its weights have" if shapes else "at most"
             raise ValueError(f"{folder / 'config.json'} says {name} {value!r}, but {found} {most:,}")
+    depth, _, vocabulary, hidden, inner, _, positions, segments = (settings.get(name, 0) for name in SIZES)
+    needed = hidden * (vocabulary + positions + segments + depth * (4 * hidden + 2 * inner))  # no biases, no heads
+    if shapes and needed > (saved := sum(map(math.prod, shapes.values()))):
+        raise ValueError(f"{folder / 'config.json'} describes {needed:,} weights or more, but its files have {saved:,}")
 
 
 def within(path: Path, folder: Path) -> Path:
     """Returns a path in a folder, and refuses one that leads out of it; the Hub's cache may link to its own files."""
     real, root = path.resolve(), folder.resolve()
-    blobs = root.parent.parent / "blobs"
-    if real.is_relative_to(root) or (root.parent.name == "snapshots" and real.is_relative_to(blobs)):
+    blobs = [each.with_name("blobs") for each in root.parents if each.name == "snapshots"]
+    if any(real.is_relative_to(place) for place in (root, *blobs)):
         return path
     raise ValueError(f"{path} leads out of {folder}, to {real}: put a copy there if you want it")
 
@@ -129,10 +158,12 @@ def locate(checkpoint: str | Path) -> tuple[str, dict[str, Any]]:
     """
     folder = pinned(checkpoint)
     inside, path = "", Path(folder).resolve()
+    check_files(path)
     check_code(path)
     check_sizes(path)
     if not (path / CODE[1]).exists() and (path.parent / CODE[1]).exists():
         inside, folder = path.name, str(path.parent)
+        check_files(path.parent)
     return folder, {"subfolder": inside, "trust_remote_code": True}
 
 
@@ -162,7 +193,7 @@ def load_model(auto_class: Any, folder: str | Path, **changes: Any) -> Any:
     where, how = locate(folder)
     with reading(f"the model of {folder}"):
         try:
-            model = auto_class.from_pretrained(where, **how, dtype="float32", **changes)
+            model = auto_class.from_pretrained(where, **how, dtype="float32", use_safetensors=True, **changes)
         except RuntimeError as error:
             if "mismatch" not in str(error):
                 raise

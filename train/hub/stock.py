@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import AutoTokenizer, BertConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.models.bert import BertTokenizerFast  # type: ignore[attr-defined]
 
-from toybert.train.hub.folders import ROOT, load_tokenizer, read_json, reading, within
+from toybert.train.hub.folders import ROOT, load_tokenizer, read_json, reading
 
 MODULES = "[0-9]_*"  # the folders in which sentence-transformers keeps what follows the encoder
 POOLING = ("modules.json", "*sentence*.json", f"{MODULES}/config.json")
@@ -32,7 +32,7 @@ def load_tensors(folder: Path) -> dict[str, Tensor]:
             if not index.is_file():
                 continue
             with reading(index):
-                parts = [within(folder / part, folder) for part in sorted(set(read_json(index)["weight_map"].values()))]
+                parts = [folder / part for part in sorted(set(read_json(index)["weight_map"].values()))]
         tensors: dict[str, Tensor] = {}
         for part in parts:
             try:
